@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.listing import Part, Place, part
 
 LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
 
 
-async def filled(ledger, index, **scores):
+async def filled(ledger, index, **scores) -> None:
     """Put members with scores into an index."""
     change = Change().put_raw(f"record:{index}", "x")
     for member, score in scores.items():
@@ -31,7 +32,7 @@ async def whole(ledger, index, **how):
     return seen
 
 
-async def test_either_order(ledger):
+async def test_either_order(ledger: Ledger) -> None:
     """The lowest score first is the other way round, ties included."""
     await filled(ledger, "some", a=5, b=1, c=5, d=5, e=9, f=5, g=5, h=0)
     falling = await whole(ledger, "some")
@@ -39,7 +40,7 @@ async def test_either_order(ledger):
     assert await whole(ledger, "some", rising=True) == falling[::-1]
 
 
-async def test_by_the_scores_of_another_index(ledger):
+async def test_by_the_scores_of_another_index(ledger: Ledger) -> None:
     """Only what is in both is there, in the order of the other one, each once."""
     await filled(ledger, "some", **dict.fromkeys("abcdefgh", 1))
     await filled(ledger, "due", a=30, b=20, c=20, d=20, e=20, f=10, z=1)
@@ -48,7 +49,7 @@ async def test_by_the_scores_of_another_index(ledger):
     assert await whole(ledger, "nothing", by="due") == []
 
 
-async def test_what_somebody_has_asked_for_under_any_name(ledger):
+async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> None:
     """Requests under an id and under an address are one list, without those of others."""
     for number, user in enumerate(("riley", "R.Voss@example.net", "nora", "riley", "RILEY")):
         origin = make_origin(session=f"s_{number}", user=user)
@@ -69,7 +70,7 @@ async def _numbers(before: Place | None, most: int) -> list[tuple[Place, int | N
 
 
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])
-async def test_parts_are_bounded_and_miss_nothing(limit):
+async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
     """Each looks at a limited number, and together they have what is to be kept, once."""
     seen, before, parts = [], None, list[Part[int]]()
     while not parts or parts[-1].then is not None:
@@ -82,7 +83,7 @@ async def test_parts_are_bounded_and_miss_nothing(limit):
 
 
 @given(st.integers(0, 10**16 - 1), LATIN)
-def test_a_cursor_stands_for_its_place(score, member):
+def test_a_cursor_stands_for_its_place(score, member) -> None:
     """What is made of a place is read as that place, and is safe in an address."""
     place = Place(score, member)
     assert Place.of(place.cursor) == place
@@ -90,7 +91,7 @@ def test_a_cursor_stands_for_its_place(score, member):
 
 
 @given(st.text(max_size=60))
-def test_what_is_no_cursor_is_told(text):
+def test_what_is_no_cursor_is_told(text) -> None:
     """Anything else is a ValueError, and nothing worse."""
     try:
         Place.of(text)

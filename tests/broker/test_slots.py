@@ -29,7 +29,7 @@ def wish(name: str, clock: VirtualClock, hours: float | None = None, *limits: Li
     return Wish(name, limits or (ROOM,), deadline)
 
 
-async def test_one_after_the_other(slots: Slots, clock: VirtualClock):
+async def test_one_after_the_other(slots: Slots, clock: VirtualClock) -> None:
     """Each is told when its slot is; then it has it."""
     names = ["a", "b", "c"]
     assert await slots.take([wish(name, clock) for name in names]) == [0, 1, 2]
@@ -38,7 +38,7 @@ async def test_one_after_the_other(slots: Slots, clock: VirtualClock):
     assert await slots.take([wish("c", clock)]) == [1]
 
 
-async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualClock):
+async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualClock) -> None:
     """Among those who ask together, and before those who are in line already."""
     later = [wish("a", clock, 3), wish("b", clock, 2), wish("c", clock, 1), wish("d", clock)]
     assert await slots.take(later) == [2, 1, 0, 3]
@@ -49,14 +49,14 @@ async def test_the_earliest_deadline_goes_first(slots: Slots, clock: VirtualCloc
 
 async def test_another_process_sees_the_same_slots(
     slots: Slots, still_ledger: Ledger, clock: VirtualClock
-):
+) -> None:
     """What one has taken the other has not."""
     other = Slots(still_ledger.store)
     assert await slots.take([wish("a", clock)]) == [0]
     assert await other.take([wish("b", clock)]) == [1]
 
 
-async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: VirtualClock):
+async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: VirtualClock) -> None:
     """A crowd before one room leaves the slots for all the others alone."""
     crowd = [wish(f"{number:02}", clock, 1, ROOM, ALL) for number in range(50)]
     assert (await slots.take(crowd)).count(0) == 1
@@ -64,14 +64,16 @@ async def test_a_narrow_limit_does_not_use_up_a_wide_one(slots: Slots, clock: Vi
     assert await slots.take([wish("other", clock, 9, other, ALL)]) == [0]
 
 
-async def test_who_does_not_come_back_keeps_nobody_waiting(slots: Slots, clock: VirtualClock):
+async def test_who_does_not_come_back_keeps_nobody_waiting(
+    slots: Slots, clock: VirtualClock
+) -> None:
     """A place in the line ends when its holder is long overdue."""
     await slots.take([wish(f"gone {number}", clock, 1) for number in range(20)])
     clock.advance(timedelta(minutes=2))
     assert await slots.take([wish("a", clock, 5), wish("b", clock, 6)]) == [0, 1]
 
 
-async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock):
+async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock) -> None:
     """For so long nothing goes, whatever was saved up, and a shorter rest does not end it."""
     saved = Limit("slots:saved", SECOND, 5)
     await slots.rest(saved, 7)
@@ -86,7 +88,7 @@ async def test_a_rest_is_exact(slots: Slots, clock: VirtualClock):
 @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(1, 5)), min_size=1, max_size=15))
 async def test_never_more_than_the_limit(
     still_ledger: Ledger, clock: VirtualClock, arrivals: list[tuple[int, int]]
-):
+) -> None:
     """In any stretch of time there are at most so many slots as it has, and those saved up."""
     key, most = f"slots:{clock.now().timestamp()}:{id(arrivals)}", 2
     slots, limit = Slots(still_ledger.store), Limit(key, SECOND, most)

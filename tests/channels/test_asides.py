@@ -7,6 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.inbound.stored import store
@@ -21,6 +22,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Policy
+from signoff.testing import VirtualClock
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
@@ -30,13 +32,13 @@ DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """The usual people, and Dan."""
     return Directory([MARA, CLEO, RILEY, DAN])
 
 
 @pytest.fixture
-def office(channels):
+def office(channels: Channels) -> Channels:
     """The stages of the channels; Mara and Cleo are asked."""
     channels.policies = (Policy(name="expenses", ask=("mara", "cleo"), within="4h"),)
     channels.mails = 0
@@ -68,7 +70,7 @@ async def says(office, person, token, text):
     return {one.person: one for one in office.channel.delivered}
 
 
-async def test_a_question_back_its_answer_and_the_approval(office):
+async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> None:
     """Mara asks, Riley answers by replying, the card shows both, and Mara approves."""
     approval, tokens = await cards(office)
 
@@ -104,7 +106,7 @@ async def test_a_question_back_its_answer_and_the_approval(office):
 
 
 @pytest.mark.parametrize("answer", ["approve", "yes", "reject: no", "claim", "extend 4h: please"])
-async def test_the_token_of_the_requester_decides_nothing(office, answer):
+async def test_the_token_of_the_requester_decides_nothing(office: Channels, answer: str) -> None:
     """Whatever Riley writes is an answer on the card: neither a decision nor a claim."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "ask: really?")
@@ -118,7 +120,9 @@ async def test_the_token_of_the_requester_decides_nothing(office, answer):
     assert [one.text for one in after.comments] == ["really?", answer]
 
 
-async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(office):
+async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(
+    office: Channels,
+) -> None:
     """A mail under another address with it is refused, also that of somebody who is asked."""
     approval, tokens = await cards(office)
     token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
@@ -129,7 +133,7 @@ async def test_the_token_of_the_requester_is_worth_nothing_to_anybody_else(offic
     assert (after.state, len(after.comments)) == (State.PENDING, 1)
 
 
-async def test_the_requester_withdraws_by_a_reply(office):
+async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
     """The question is over, those who were asked are told, and the agent goes on without it."""
     approval, tokens = await cards(office)
     token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
@@ -142,7 +146,7 @@ async def test_the_requester_withdraws_by_a_reply(office):
     assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
 
 
-async def test_the_requester_has_the_others_reminded_by_a_reply(office):
+async def test_the_requester_has_the_others_reminded_by_a_reply(office: Channels) -> None:
     """Those who are asked hear of it, the requester is told who; an hour has to lie between."""
     approval, tokens = await cards(office)
     sent = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"]
@@ -158,7 +162,7 @@ async def test_the_requester_has_the_others_reminded_by_a_reply(office):
     assert (after.state, len(after.comments)) == (State.PENDING, 1)
 
 
-async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office):
+async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office: Channels) -> None:
     """Cleo's yes is refused while Mara has it, by name and time; after the release it counts."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "claim 2h")
@@ -172,7 +176,7 @@ async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office):
     assert (after.state, after.decision.by) == (State.APPROVED, "cleo")
 
 
-async def test_more_time_is_had_for_a_reason(office):
+async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
     """The deadline moves, and without a reason the person is told what is missing."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "extend 2h")
@@ -182,7 +186,7 @@ async def test_more_time_is_had_for_a_reason(office):
     assert (after.deadline - approval.deadline).total_seconds() == 7_200
 
 
-async def test_the_words_of_the_requester_are_no_question_of_mara(office):
+async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channels) -> None:
     """Whoever is asked and writes "withdraw" is asked again, as before: it may be a no."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "withdraw")
@@ -190,7 +194,7 @@ async def test_the_words_of_the_requester_are_no_question_of_mara(office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_the_same_mail_makes_a_move_once(office):
+async def test_the_same_mail_makes_a_move_once(office: Channels) -> None:
     """A mail that comes twice is one comment."""
     approval, tokens = await cards(office)
     await says(office, MARA, tokens["mara"], "comment: as in the offer")
@@ -199,7 +203,7 @@ async def test_the_same_mail_makes_a_move_once(office):
     assert len((await office.ledger.approval(approval.id)).comments) == 1
 
 
-async def test_a_place_is_handed_on(office):
+async def test_a_place_is_handed_on(office: Channels) -> None:
     """Dan gets a card of his own and decides; Mara, who forwarded it, does not any more."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "forward to dan roe: he knows the vendor")
@@ -223,7 +227,7 @@ async def test_a_place_is_handed_on(office):
         ("forward to dan", "needs a reason"),
     ],
 )
-async def test_what_is_not_handed_on(office, text, problem):
+async def test_what_is_not_handed_on(office: Channels, text: str, problem: str) -> None:
     """Not to the requester, to nobody who is unknown or asked already, and not without a reason."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], text)
@@ -231,7 +235,7 @@ async def test_what_is_not_handed_on(office, text, problem):
     assert (await office.ledger.approval(approval.id)).approvers == {"mara", "cleo"}
 
 
-async def test_the_operator_hands_on_and_reminds(office):
+async def test_the_operator_hands_on_and_reminds(office: Channels) -> None:
     """Whoever had the place is told; those who are awaited get a reminder with a fresh token."""
     approval, _ = await cards(office)
     root = Operator(name="root (cli)")
@@ -249,7 +253,9 @@ async def test_the_operator_hands_on_and_reminds(office):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_claim_that_ran_out_is_released_by_the_clockwork(still_channels, clock):
+async def test_a_claim_that_ran_out_is_released_by_the_clockwork(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Half an hour later anybody may decide again, and the audit says why."""
     approval, _ = await still_channels.ask()
     await still_channels.desk.made(approval.id, moves.Claim(), MARA)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.message_ids import message_id
@@ -94,7 +95,7 @@ EXCHANGE = plain(
 
 
 @pytest.mark.parametrize("raw", [report("{token}"), QMAIL, EXIM, EXCHANGE])
-async def test_a_returned_card_asks_the_default(channels, raw):
+async def test_a_returned_card_asks_the_default(channels: Channels, raw) -> None:
     """A card that came back counts as not delivered, and the default is asked at once."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()))
@@ -112,7 +113,7 @@ EXIM_WAITS = plain(
 
 
 @pytest.mark.parametrize("raw", [report("{token}", "delayed", "4.4.1"), EXIM_WAITS])
-async def test_a_delayed_card_is_noted_and_waited_for(channels, raw):
+async def test_a_delayed_card_is_noted_and_waited_for(channels: Channels, raw) -> None:
     """A report that a card is still under way stands in the audit, and nobody else is asked."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()))
@@ -120,7 +121,9 @@ async def test_a_delayed_card_is_noted_and_waited_for(channels, raw):
     assert (await channels.whats(approval))[-1] is What.DELAYED
 
 
-async def test_a_report_without_a_token_is_known_by_the_message_it_returns(channels):
+async def test_a_report_without_a_token_is_known_by_the_message_it_returns(
+    channels: Channels,
+) -> None:
     """Where the provider wants its own envelope sender, the Message-ID says whose card it was."""
     approval, _ = await channels.ask()
     ours = message_id(f"card:{approval.id}:mara", approval.id, "signoff.example")
@@ -137,14 +140,14 @@ async def test_a_report_without_a_token_is_known_by_the_message_it_returns(chann
         "",
     ],
 )
-async def test_a_report_about_no_card_of_ours_is_ignored(channels, returned):
+async def test_a_report_about_no_card_of_ours_is_ignored(channels: Channels, returned: str) -> None:
     """What names no mail that was sent changes nothing."""
     approval, _ = await channels.ask()
     await take(channels, report("", returned=returned.format(approval=approval.id)))
     assert await asked(channels, approval) == [("mara", True)]
 
 
-async def test_a_forged_report_decides_nothing_and_silences_nobody(channels):
+async def test_a_forged_report_decides_nothing_and_silences_nobody(channels: Channels) -> None:
     """All that a forged bounce does is have the default asked; who was asked may still answer."""
     approval, token = await channels.ask()
     await take(channels, report(token), sender="mallory@evil.example")
@@ -169,7 +172,7 @@ OUT_OF_OFFICE = plain(
 )
 
 
-async def test_an_absence_is_noted_and_waited_for(channels):
+async def test_an_absence_is_noted_and_waited_for(channels: Channels) -> None:
     """By default an out-of-office reply stands beside the person, and nobody else is asked."""
     approval, token = await channels.ask()
     raw = OUT_OF_OFFICE.replace(b"{token}", token.encode())
@@ -181,7 +184,7 @@ async def test_an_absence_is_noted_and_waited_for(channels):
     assert (await channels.whats(approval)).count(What.AWAY) == 1
 
 
-async def test_an_absence_asks_the_default_where_the_policy_says_so(channels):
+async def test_an_absence_asks_the_default_where_the_policy_says_so(channels: Channels) -> None:
     """Somebody who is away counts as not reached then, keeps the card, and may still answer."""
     channels.policies = (AWAY,)
     approval, token = await channels.ask()
@@ -189,7 +192,7 @@ async def test_an_absence_asks_the_default_where_the_policy_says_so(channels):
     assert await asked(channels, approval) == [("mara", True), ("cleo", True)]
 
 
-async def test_one_absence_of_two_waits_for_the_other(channels):
+async def test_one_absence_of_two_waits_for_the_other(channels: Channels) -> None:
     """While somebody else was reached, the default is not asked."""
     channels.policies = (AWAY.model_copy(update={"ask": ("mara", "cleo")}),)
     approval, _ = await channels.ask()
@@ -209,7 +212,7 @@ LISTED = plain(
 
 
 @pytest.mark.parametrize("raw", [COMPLAINT, LISTED])
-async def test_lists_and_complaints_are_dropped(channels, raw):
+async def test_lists_and_complaints_are_dropped(channels: Channels, raw) -> None:
     """They are noted, and change nothing."""
     approval, token = await channels.ask()
     await take(channels, raw.replace(b"{token}", token.encode()), sender="list@example.com")
@@ -217,7 +220,7 @@ async def test_lists_and_complaints_are_dropped(channels, raw):
     assert (await channels.whats(approval))[-1] is What.IGNORED_MAIL
 
 
-async def test_what_comes_after_the_decision_changes_nothing(channels):
+async def test_what_comes_after_the_decision_changes_nothing(channels: Channels) -> None:
     """A late bounce of what was decided is only noted."""
     approval, token = await channels.ask()
     await channels.desk.withdraw(approval.id, by="riley", reason="never mind")

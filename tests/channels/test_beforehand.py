@@ -8,6 +8,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker.grants import Grants
 from signoff.channels.email.inbound.stored import store
@@ -26,7 +27,7 @@ WISH = "Approve and calls like it for 4 hours, at most 2 times."
 
 
 @pytest.fixture
-def office(channels):
+def office(channels: Channels) -> Channels:
     """The stages of the channels; Mara and Cleo are asked, and Mara may give grants."""
     policy = Policy(name="expenses", ask=("mara", "cleo"), grants=RULES)
     channels.policies = (policy,)
@@ -61,7 +62,7 @@ async def says(office, person, token: str, text: str):
     return [one for one in office.channel.delivered if one.person == person.id]
 
 
-async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office) -> None:
+async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Channels) -> None:
     """The card says how, the answer says what was granted, and two more calls go by themselves."""
     first, sent = await cards(office)
     for shown in (plain_text(sent["mara"], SETTINGS), html(sent["mara"], SETTINGS)):
@@ -88,7 +89,7 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office) -> N
 
 
 @pytest.mark.parametrize("which", ["card", "granted", "first use"])
-async def test_it_is_revoked_by_an_answer(office, which: str) -> None:
+async def test_it_is_revoked_by_an_answer(office: Channels, which: str) -> None:
     """Below the card, below what was granted, or below its first use: the next call waits."""
     wish = "Approve and calls like it for 4 hours, at most 9 times."
     first, sent = await cards(office)
@@ -116,7 +117,7 @@ async def test_it_is_revoked_by_an_answer(office, which: str) -> None:
     assert "is revoked already" in again.text
 
 
-async def test_nobody_else_revokes_it(office) -> None:
+async def test_nobody_else_revokes_it(office: Channels) -> None:
     """Cleo, who was asked too, is told that it was decided; her "revoke" takes nothing back."""
     _, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
@@ -126,7 +127,7 @@ async def test_nobody_else_revokes_it(office) -> None:
     assert done.state is State.APPROVED
 
 
-async def test_what_the_answer_proves_stands_in_the_audit(office) -> None:
+async def test_what_the_answer_proves_stands_in_the_audit(office: Channels) -> None:
     """Who has sent it, by which proof, beside the grant as beside the yes."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, WISH)
@@ -144,7 +145,9 @@ async def test_what_the_answer_proves_stands_in_the_audit(office) -> None:
         ("approve and calls like it for 4 hours\n\nBut only the hotel.", "I"),
     ],
 )
-async def test_what_is_unclear_or_too_far_is_asked_about(office, words: str, why: str) -> None:
+async def test_what_is_unclear_or_too_far_is_asked_about(
+    office: Channels, words: str, why: str
+) -> None:
     """Nothing is decided, not even the one call; a plain yes to the question back does that."""
     first, sent = await cards(office)
     (told,) = await says(office, MARA, sent["mara"].token, words)
@@ -157,7 +160,7 @@ async def test_what_is_unclear_or_too_far_is_asked_about(office, words: str, why
     assert await Grants(office.ledger).all() == []
 
 
-async def test_who_may_decide_and_not_grant_is_told(office) -> None:
+async def test_who_may_decide_and_not_grant_is_told(office: Channels) -> None:
     """Cleo may approve one by one."""
     first, sent = await cards(office)
     (told,) = await says(office, CLEO, sent["cleo"].token, WISH)
@@ -165,7 +168,7 @@ async def test_who_may_decide_and_not_grant_is_told(office) -> None:
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
-async def test_ok_for_three_days_stays_a_question_back(office) -> None:
+async def test_ok_for_three_days_stays_a_question_back(office: Channels) -> None:
     """It may be about days off: it is neither a yes nor a grant."""
     first, sent = await cards(office)
     (told,) = await says(office, MARA, sent["mara"].token, "ok for 3 days")
@@ -173,7 +176,7 @@ async def test_ok_for_three_days_stays_a_question_back(office) -> None:
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
-async def test_where_nobody_may_the_policy_says_so(office) -> None:
+async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
     """The strict phrase is never taken for a yes to the one call alone."""
     office.policies = (Policy(name="expenses", ask=("mara",)),)
     first, sent = await cards(office)
@@ -183,7 +186,9 @@ async def test_where_nobody_may_the_policy_says_so(office) -> None:
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
-async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(office) -> None:
+async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(
+    office: Channels,
+) -> None:
     """A second mail of whoever has approved gives the grant; one of the other is too late."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, "approve")

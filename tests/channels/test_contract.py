@@ -177,18 +177,18 @@ async def harness(
             yield Fake()
 
 
-async def test_it_has_a_name(harness):
+async def test_it_has_a_name(harness: Harness) -> None:
     """The name is the last part of its stage, so it is plain and without dots."""
     assert harness.channel.name.isidentifier()
 
 
-async def test_nothing_to_deliver_is_nothing_to_do(harness):
+async def test_nothing_to_deliver_is_nothing_to_do(harness: Harness) -> None:
     """An empty batch has no results."""
     assert await harness.channel.deliver([]) == []
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_every_kind_is_delivered(harness, kind):
+async def test_every_kind_is_delivered(harness: Harness, kind) -> None:
     """Cards, and what is said below them later or in their place, arrive, each with a receipt."""
     (card,) = await harness.channel.deliver([message()])
     assert isinstance(card, Delivered)
@@ -206,7 +206,7 @@ async def test_every_kind_is_delivered(harness, kind):
     assert harness.arrived() == 2
 
 
-async def test_results_come_in_order_and_one_stops_no_other(harness):
+async def test_results_come_in_order_and_one_stops_no_other(harness: Harness) -> None:
     """A refused and a delayed message leave the others of their batch alone."""
     harness.refuse(BAD)
     harness.delay(LATER)
@@ -225,14 +225,14 @@ async def test_results_come_in_order_and_one_stops_no_other(harness):
     assert harness.arrived() == 2
 
 
-async def test_what_is_tried_again_has_the_same_receipt(harness):
+async def test_what_is_tried_again_has_the_same_receipt(harness: Harness) -> None:
     """A message whose first delivery was not heard of is the same message, and arrives once."""
     (first,) = await harness.channel.deliver([message()])
     (second,) = await harness.channel.deliver([replace(message(), attempt=2, unsure=True)])
     assert first.receipt == second.receipt
 
 
-async def test_different_causes_have_different_receipts(harness):
+async def test_different_causes_have_different_receipts(harness: Harness) -> None:
     """Two people's cards, and a notice below one of them, are different messages."""
     batch = [
         message(person="mara"),
@@ -256,7 +256,9 @@ async def test_different_causes_have_different_receipts(harness):
         {"address": ""},
     ],
 )
-async def test_hostile_parts_are_results_and_never_exceptions(harness, parts):
+async def test_hostile_parts_are_results_and_never_exceptions(
+    harness: Harness, parts: dict[str, str] | dict[str, object]
+) -> None:
     """Whatever stands in a message, the channel returns one result and sends no second one."""
     (result,) = await harness.channel.deliver([message(**parts)])
 

@@ -6,19 +6,22 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline import outbox
 from signoff.channels.pipeline.port import Delivered, Kind, Refused, Retry
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import OnTimeout, Policy
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 BOTH = (Policy(name="both", ask=("mara", "cleo"), within="4h"),)
 
 
-async def test_a_delivered_card_is_noted_with_its_receipt(channels):
+async def test_a_delivered_card_is_noted_with_its_receipt(channels: Channels) -> None:
     """The receipt of the channel is kept with the person who was asked."""
     approval, token = await channels.ask()
 
@@ -32,7 +35,9 @@ async def test_a_delivered_card_is_noted_with_its_receipt(channels):
     assert set((await channels.ledger.backlog()).values()) == {0}
 
 
-async def test_what_is_tried_again_comes_later_and_arrives(still_channels, clock):
+async def test_what_is_tried_again_comes_later_and_arrives(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """A card that could not be delivered is put back, and delivered when its time has come."""
     channels, results = still_channels, [Retry(0, "greylisted"), Delivered("receipt")]
     channels.channel = FakeChannel(respond=lambda _: results.pop(0))
@@ -47,7 +52,9 @@ async def test_what_is_tried_again_comes_later_and_arrives(still_channels, clock
     assert (await channels.ledger.approval(approval.id)).asked[0].receipt == "receipt"
 
 
-async def test_the_channel_may_wish_for_a_longer_pause(still_channels, clock):
+async def test_the_channel_may_wish_for_a_longer_pause(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """A pause that the channel asks for is kept, where it is longer than ours."""
     channels = still_channels
     channels.channel = FakeChannel(respond=lambda _: Retry(300, "slow down"))
@@ -61,7 +68,9 @@ async def test_the_channel_may_wish_for_a_longer_pause(still_channels, clock):
     assert await channels.delivery.drain() == 1
 
 
-async def test_after_about_an_hour_it_counts_as_refused(still_channels, clock):
+async def test_after_about_an_hour_it_counts_as_refused(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """What is never delivered is given up after the last attempt, and the default is asked."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
@@ -77,7 +86,7 @@ async def test_after_about_an_hour_it_counts_as_refused(still_channels, clock):
     assert (await channels.ledger.backlog())["route"] == 1
 
 
-def test_the_pauses_grow_and_add_up_to_about_an_hour():
+def test_the_pauses_grow_and_add_up_to_about_an_hour() -> None:
     """Twelve pauses, the first of seconds, the last of ten minutes, none in step with another."""
     pauses = [outbox.backoff(attempt) for attempt in range(1, outbox.MOST_ATTEMPTS)]
     assert 4 <= pauses[0] <= 6
@@ -86,7 +95,7 @@ def test_the_pauses_grow_and_add_up_to_about_an_hour():
     assert outbox.backoff(1) != outbox.backoff(1)
 
 
-async def test_a_card_of_what_has_ended_is_not_sent(channels):
+async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
     """Nobody gets a question that is settled."""
     approval = await channels.open()
     await channels.router.drain()
@@ -97,7 +106,7 @@ async def test_a_card_of_what_has_ended_is_not_sent(channels):
     assert channels.channel.delivered == []
 
 
-async def test_one_refused_card_of_two_leaves_the_other_person(channels):
+async def test_one_refused_card_of_two_leaves_the_other_person(channels: Channels) -> None:
     """While somebody can still answer, the default is not asked."""
     channels.policies = BOTH
     channels.channel = FakeChannel(
@@ -112,7 +121,7 @@ async def test_one_refused_card_of_two_leaves_the_other_person(channels):
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_everybody_who_was_asked_is_told_how_it_ended(channels):
+async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) -> None:
     """The decider reads that it was recorded, the other that nothing is left to do."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
@@ -130,7 +139,7 @@ async def test_everybody_who_was_asked_is_told_how_it_ended(channels):
     assert told["mara"].thread == approval.asked[0].receipt
 
 
-async def test_a_rejection_is_told_with_its_reason(channels):
+async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
     """The other person reads who rejected it and why."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
@@ -145,7 +154,7 @@ async def test_a_rejection_is_told_with_its_reason(channels):
     assert not told["mara"].good
 
 
-async def test_a_time_out_is_told(still_channels, clock):
+async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock) -> None:
     """When nobody answered, those who were asked read that it is over."""
     channels = still_channels
     approval, _ = await channels.ask()
@@ -158,7 +167,7 @@ async def test_a_time_out_is_told(still_channels, clock):
     assert "Nobody answered in time" in message.text
 
 
-async def test_a_withdrawal_is_told(channels):
+async def test_a_withdrawal_is_told(channels: Channels) -> None:
     """When the requester takes it back, those who were asked need not answer any more."""
     approval, _ = await channels.ask()
     await channels.desk.withdraw(approval.id, by="riley", reason="bought it myself")
@@ -169,7 +178,9 @@ async def test_a_withdrawal_is_told(channels):
     assert "bought it myself" in message.text
 
 
-async def test_who_never_got_the_card_gets_no_news_of_it(still_channels, clock):
+async def test_who_never_got_the_card_gets_no_news_of_it(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """An outcome waits a little for its card to be delivered, and is dropped without it."""
     channels = still_channels
     channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy"))
@@ -186,7 +197,9 @@ async def test_who_never_got_the_card_gets_no_news_of_it(still_channels, clock):
     assert (await channels.ledger.backlog())["deliver.email"] == 0
 
 
-async def test_an_outcome_that_overtakes_its_card_waits_for_it(still_channels, clock):
+async def test_an_outcome_that_overtakes_its_card_waits_for_it(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """A decision that comes while the card is being delivered is told all the same."""
     channels = still_channels
     approval = await channels.open()
@@ -211,10 +224,10 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(still_channels, c
     assert (after.state, after.asked[0].receipt) == (State.APPROVED, "receipt")
 
 
-async def test_a_channel_that_raises_is_tried_again(channels):
+async def test_a_channel_that_raises_is_tried_again(channels: Channels) -> None:
     """A channel that breaks its promise not to raise loses nothing."""
 
-    async def broken(messages):
+    async def broken(messages) -> None:
         raise RuntimeError("a bug")
 
     channels.channel.deliver = broken
@@ -227,7 +240,7 @@ async def test_a_channel_that_raises_is_tried_again(channels):
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
 
 
-async def test_one_bad_item_stops_nobody(channels):
+async def test_one_bad_item_stops_nobody(channels: Channels) -> None:
     """An item that makes no sense is put back; the card beside it is delivered."""
     approval = await channels.open()
     await channels.router.drain()
@@ -245,15 +258,15 @@ async def test_one_bad_item_stops_nobody(channels):
 
 
 async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
-    still_channels, clock, monkeypatch
-):
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What raises at every attempt is a dead letter in the end, and the default is asked."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     approval = await channels.open()
     await channels.router.drain()
 
-    def card(*_):
+    def card(*_) -> None:
         raise ZeroDivisionError("cannot be shown")
 
     monkeypatch.setattr("signoff.channels.pipeline.deliver.card", card)
@@ -269,7 +282,9 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
         assert "token" not in await client.get(key)
 
 
-async def test_twenty_people_asked_about_one_approval_are_all_noted(channels, directory):
+async def test_twenty_people_asked_about_one_approval_are_all_noted(
+    channels: Channels, directory: Directory
+) -> None:
     """Deliveries of one approval in one batch do not get in each other's way for good."""
     from signoff.core.directory.people import Directory, Person
 
@@ -285,14 +300,14 @@ async def test_twenty_people_asked_about_one_approval_are_all_noted(channels, di
     assert all(one.receipt for one in after.asked)
 
 
-async def test_a_slow_delivery_keeps_its_lease(ledger):
+async def test_a_slow_delivery_keeps_its_lease(ledger: Ledger) -> None:
     """While a batch is being worked on, nobody else is given its items."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     claim = await ledger.claim("slow", lease=0.3)
     prolonged = asyncio.Event()
     extend, seen = ledger.extend, []
 
-    async def counted(item, **kwargs):
+    async def counted(item, **kwargs) -> None:
         await extend(item, **kwargs)
         seen.append(item.id)
         if len(seen) >= 8:
@@ -305,7 +320,7 @@ async def test_a_slow_delivery_keeps_its_lease(ledger):
 
 
 @pytest.mark.parametrize("done", ["ack", "retry"])
-async def test_what_is_done_is_not_kept(ledger, done):
+async def test_what_is_done_is_not_kept(ledger: Ledger, done: str) -> None:
     """The lease of an item that was acknowledged or put back is not prolonged."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     one, two = (await ledger.claim("slow", lease=0.3)).items
@@ -314,7 +329,7 @@ async def test_what_is_done_is_not_kept(ledger, done):
     prolonged = asyncio.Event()
     extend, lost = ledger.extend, []
 
-    async def counted(item, **kwargs):
+    async def counted(item, **kwargs) -> None:
         try:
             await extend(item, **kwargs)
         except Exception:

@@ -12,6 +12,7 @@ from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.run import RunState
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.testing import VirtualClock
 
 POLICIES = (
     Policy(name="never", when="args.amount > 9000", effect="deny", reason="Too much at once."),
@@ -48,7 +49,9 @@ async def test_a_call_is_allowed_or_denied_and_its_run_goes_on(ledger: Ledger) -
     assert done.decision.reason == "Too much at once."
 
 
-async def test_several_routers_allow_no_more_than_the_ceiling(still_ledger: Ledger, clock) -> None:
+async def test_several_routers_allow_no_more_than_the_ceiling(
+    still_ledger: Ledger, clock: VirtualClock
+) -> None:
     """Of ten calls at once three run and seven are Mara's; an hour later there are three more."""
     calls = [await opened(still_ledger, f"n{at}", amount=10) for at in range(10)]
     await asyncio.gather(*(router(still_ledger).drain() for _ in range(4)))

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.broker.api_tokens import create
 from signoff.broker.directory.absences import People
@@ -29,13 +30,13 @@ ONE = Policy(name="small", ask=("mara",), within="4h")
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """The usual people, Eve, to whom the decision would go, and Olga, who is an operator."""
     return Directory([MARA, CLEO, RILEY, EVE, OLGA])
 
 
 @pytest.fixture
-def office(channels):
+def office(channels: Channels) -> Channels:
     """The stages of the channels, under a policy that always takes a second step."""
     channels.policies = (TWO,)
     return channels
@@ -67,7 +68,7 @@ async def client(office, **token):
 
 
 @pytest.mark.parametrize("words", ["forward to eve: she knows it", "weiterleiten an eve: Urlaub"])
-async def test_a_mailbox_alone_hands_nothing_on(office, words):
+async def test_a_mailbox_alone_hands_nothing_on(office: Channels, words: str) -> None:
     """The place stays, the writer reads that it takes the page, and the refusal is in the audit."""
     approval, token = await office.ask()
 
@@ -80,7 +81,7 @@ async def test_a_mailbox_alone_hands_nothing_on(office, words):
     assert refused.what is What.REFUSED_ANSWER
 
 
-async def test_a_mailbox_alone_names_no_delegate(office):
+async def test_a_mailbox_alone_names_no_delegate(office: Channels) -> None:
     """An absence said by mail stands; who takes two steps is asked as if it had not been said."""
     approval, token = await office.ask()
     told = await says(office, token, "away until 2999-12-24, delegate eve")
@@ -100,7 +101,9 @@ async def test_a_mailbox_alone_names_no_delegate(office):
 @pytest.mark.parametrize(
     "holder", [{"person": "mara"}, {"person": "olga"}, {"scopes": {Scope.ADMIN}}]
 )
-async def test_a_token_alone_hands_nothing_on(office, holder):
+async def test_a_token_alone_hands_nothing_on(
+    office: Channels, holder: dict[str, str] | dict[str, object]
+) -> None:
     """Neither that of the person, nor of an operator, nor of an administrator."""
     approval, _ = await office.ask()
     http = await client(office, **holder)
@@ -115,7 +118,9 @@ async def test_a_token_alone_hands_nothing_on(office, holder):
 
 
 @pytest.mark.parametrize("holder", [{"person": "mara"}, {"scopes": {Scope.ADMIN}}])
-async def test_a_token_alone_names_no_delegate(office, holder):
+async def test_a_token_alone_names_no_delegate(
+    office: Channels, holder: dict[str, str] | dict[str, object]
+) -> None:
     """The absence stands for what takes one step, and for nothing else."""
     http = await client(office, **holder)
     body = {"to": "2999-12-24", "delegate": "eve"}
@@ -124,7 +129,7 @@ async def test_a_token_alone_names_no_delegate(office, holder):
     assert after.approvers == {"mara"}
 
 
-async def test_what_takes_one_step_is_handed_on_as_before(office):
+async def test_what_takes_one_step_is_handed_on_as_before(office: Channels) -> None:
     """By mail and by token."""
     office.policies = (ONE,)
     _, token = await office.ask()
@@ -135,7 +140,7 @@ async def test_what_takes_one_step_is_handed_on_as_before(office):
     assert answer.status_code == 200
 
 
-async def test_the_default_is_asked_by_the_same_rule(office):
+async def test_the_default_is_asked_by_the_same_rule(office: Channels) -> None:
     """An absence by mail chooses nobody either when the card cannot be delivered."""
     now = await office.ledger.now()
     day = now.date()
@@ -146,7 +151,7 @@ async def test_the_default_is_asked_by_the_same_rule(office):
     assert (approval.in_two_steps, approval.approvers) == (True, {"cleo"})
 
 
-async def test_what_was_proven_counts(office):
+async def test_what_was_proven_counts(office: Channels) -> None:
     """With a second factor, or at the terminal, somebody is away for everything."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")
@@ -156,7 +161,7 @@ async def test_what_was_proven_counts(office):
         assert approval.approvers == {"cleo"}
 
 
-async def test_a_mailbox_alone_does_not_take_the_delegate_away(office):
+async def test_a_mailbox_alone_does_not_take_the_delegate_away(office: Channels) -> None:
     """What was said with a second factor stays below what is said without, on the same days."""
     people, now = People(office.ledger, office.directory), await office.ledger.now()
     gone = Absence(start=now.date(), end=now.date() + timedelta(days=9), delegate="cleo")

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker import stages
 from signoff.channels.email.inbound import intake as intake_module
@@ -25,7 +26,9 @@ from signoff.channels.pipeline.reply_tokens import new_token
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Policy
+from signoff.testing import VirtualClock
 
 MAILBOX = "approvals@signoff.example"
 DAYS = {"approved_days": 0}
@@ -56,7 +59,7 @@ async def take(channels, raw, *, sender="mara@example.com", recipients=()):
     return list(channels.channel.delivered)
 
 
-async def test_a_yes_approves_and_resumes(channels):
+async def test_a_yes_approves_and_resumes(channels: Channels) -> None:
     """The yes decides; the run is handed on, and the mail acknowledged, in that commit."""
     approval, token = await channels.ask()
 
@@ -71,7 +74,7 @@ async def test_a_yes_approves_and_resumes(channels):
     assert (told.kind, told.headline) == (Kind.OUTCOME, "Recorded: you approved reimburse")
 
 
-async def test_a_no_rejects_with_its_reason(channels):
+async def test_a_no_rejects_with_its_reason(channels: Channels) -> None:
     """A rejection carries the person's words to the model."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "reject over budget"))
@@ -80,21 +83,21 @@ async def test_a_no_rejects_with_its_reason(channels):
 
 
 @pytest.mark.parametrize("text", ["approve\napproved_days: 3", "approve 3"])
-async def test_values_go_to_the_tool(channels, text):
+async def test_values_go_to_the_tool(channels: Channels, text: str) -> None:
     """An approval with a value fills the payload template."""
     approval, token = await channels.ask(template=DAYS, tool="request_time_off", days=5)
     await take(channels, reply(token, text))
     assert (await channels.ledger.approval(approval.id)).decision.payload == {"approved_days": 3}
 
 
-async def test_a_signature_is_not_a_condition(channels):
+async def test_a_signature_is_not_a_condition(channels: Channels) -> None:
     """Names and numbers below an answer do not keep it from counting."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "approve\n\nMara Lind\n+49 170 1234567\n\nwww.example.com"))
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_an_alias_and_another_case_are_the_same_person(channels):
+async def test_an_alias_and_another_case_are_the_same_person(channels: Channels) -> None:
     """People answer from their other addresses, as their programs write them."""
     approval, token = await channels.ask()
     mail = reply(token.upper(), "yes", sender="M.Lind@Example.NET", Subject=subject_of(token))
@@ -102,7 +105,7 @@ async def test_an_alias_and_another_case_are_the_same_person(channels):
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_token_in_the_envelope_alone_is_enough(channels):
+async def test_a_token_in_the_envelope_alone_is_enough(channels: Channels) -> None:
     """A mail whose To header was rewritten on its way is found by where it was delivered to."""
     approval, token = await channels.ask()
     raw = reply("", "approve", Subject=subject_of(token))
@@ -123,7 +126,13 @@ async def test_a_token_in_the_envelope_alone_is_enough(channels):
         ({"days": 5, "note": ""}, "approve\ndays: x\nnote: y", '"x"', "approve\nnote: text"),
     ],
 )
-async def test_what_is_not_understood_is_asked_again(channels, template, text, problem, example):
+async def test_what_is_not_understood_is_asked_again(
+    channels: Channels,
+    template: dict[str, int] | dict[str, object] | None,
+    text: str,
+    problem: str,
+    example: str,
+) -> None:
     """Nothing is decided; the person reads what was wrong and an answer that would work."""
     approval, token = await channels.ask(template=template)
 
@@ -140,7 +149,9 @@ async def test_what_is_not_understood_is_asked_again(channels, template, text, p
     assert told.thread == approval.asked[0].receipt
 
 
-async def test_nonsense_is_answered_once_a_day(still_channels, clock):
+async def test_nonsense_is_answered_once_a_day(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Ten unclear mails on one day are one notice, and the next day there may be another."""
     channels = still_channels
     channels.policies = (Policy(name="slow", ask=("mara",), within="1w"),)
@@ -157,7 +168,7 @@ async def test_nonsense_is_answered_once_a_day(still_channels, clock):
         assert 0 < await client.pttl(guard) <= 86_400_000
 
 
-async def test_after_nonsense_a_clear_answer_counts(channels):
+async def test_after_nonsense_a_clear_answer_counts(channels: Channels) -> None:
     """Asking again leaves the token good."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "banana"))
@@ -173,7 +184,7 @@ AUTOMATIC = {
 }
 
 
-async def test_our_own_mail_that_comes_back_is_not_answered(channels):
+async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) -> None:
     """A card that somebody's rule sends back to us starts no conversation with ourselves."""
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve", X_Signoff_Loop="signoff.example")) == []
@@ -183,7 +194,7 @@ async def test_our_own_mail_that_comes_back_is_not_answered(channels):
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-async def test_robots_decide_nothing_and_are_not_answered(channels, name):
+async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name) -> None:
     """An out-of-office reply that says "approve" is noted and left alone."""
     approval, token = await channels.ask()
     told = await take(
@@ -195,7 +206,7 @@ async def test_robots_decide_nothing_and_are_not_answered(channels, name):
     assert (await channels.whats(approval))[-1] is noted
 
 
-async def test_the_empty_return_path_is_a_robots(channels):
+async def test_the_empty_return_path_is_a_robots(channels: Channels) -> None:
     """A mail whose envelope has no sender was sent by no person."""
     approval, token = await channels.ask()
     assert await take(channels, reply(token, "approve"), sender="") == []
@@ -203,12 +214,12 @@ async def test_the_empty_return_path_is_a_robots(channels):
 
 
 @pytest.mark.parametrize("token", ["", "a" * 26, "short"])
-async def test_a_mail_without_a_known_token_is_ignored(channels, token):
+async def test_a_mail_without_a_known_token_is_ignored(channels: Channels, token: str) -> None:
     """What answers nothing is noted in the audit and not answered."""
     assert await take(channels, reply(token, "approve")) == []
 
 
-async def test_the_token_of_another_approval_decides_only_that_one(channels):
+async def test_the_token_of_another_approval_decides_only_that_one(channels: Channels) -> None:
     """A token is good for one approval."""
     first, first_token = await channels.ask(purpose="one")
     second, _ = await channels.ask(purpose="two")
@@ -217,7 +228,7 @@ async def test_the_token_of_another_approval_decides_only_that_one(channels):
     assert (await channels.ledger.approval(second.id)).state is State.PENDING
 
 
-async def test_a_mail_to_two_requests_decides_neither(channels):
+async def test_a_mail_to_two_requests_decides_neither(channels: Channels) -> None:
     """One answer cannot be meant for two questions."""
     first, one = await channels.ask(purpose="one")
     second, two = await channels.ask(purpose="two")
@@ -228,7 +239,7 @@ async def test_a_mail_to_two_requests_decides_neither(channels):
         assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_late_answer_decides_nothing(still_channels, clock):
+async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: VirtualClock) -> None:
     """After the deadline nothing counts, whether or not anybody has noticed it yet."""
     channels = still_channels
     approval, token = await channels.ask()
@@ -245,7 +256,7 @@ async def test_a_late_answer_decides_nothing(still_channels, clock):
     assert [one.headline for one in again] == [told.headline]
 
 
-async def test_who_comes_second_reads_who_was_first(channels):
+async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
     """The answer of the second person changes nothing, and says by whom it was decided."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
@@ -259,7 +270,7 @@ async def test_who_comes_second_reads_who_was_first(channels):
     assert told.headline == "Already settled: reimburse was rejected by Mara Lind"
 
 
-async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
+async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: Channels) -> None:
     """A second yes reads that the first one counted; a "thanks" below it needs no answer."""
     approval, token = await channels.ask()
     await take(channels, reply(token, "approve"))
@@ -270,10 +281,11 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels):
     assert (await channels.ledger.approval(approval.id)).decision.reason == ""
 
 
-async def test_the_requester_cannot_decide_by_mail(channels, directory):
+async def test_the_requester_cannot_decide_by_mail(
+    channels: Channels, directory: Directory
+) -> None:
     """Somebody who turns out to be the requester is told that it is not theirs to decide."""
     from deciding import Desk
-    from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
     mara = MARA.model_copy(update={"aliases": ("riley",)})
@@ -283,10 +295,9 @@ async def test_the_requester_cannot_decide_by_mail(channels, directory):
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_person_who_left_decides_nothing(channels):
+async def test_a_person_who_left_decides_nothing(channels: Channels) -> None:
     """Who is no longer in the settings cannot decide, whatever token there is."""
     from deciding import Desk
-    from signoff.core.directory.people import Directory
 
     approval, token = await channels.ask()
     channels.desk = Desk(channels.ledger, Directory([CLEO]))
@@ -295,7 +306,7 @@ async def test_a_person_who_left_decides_nothing(channels):
     assert (await channels.whats(approval))[-1] is What.REFUSED_ANSWER
 
 
-async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels):
+async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels) -> None:
     """The words of a mail do not stay in the ledger; that it came does, for a week."""
     _, token = await channels.ask()
     raw = reply(token, "approve: secret words")
@@ -308,7 +319,7 @@ async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels):
     assert timedelta(days=6) < timedelta(milliseconds=left) <= timedelta(days=7)
 
 
-async def test_what_cannot_be_read_is_kept_aside(channels):
+async def test_what_cannot_be_read_is_kept_aside(channels: Channels) -> None:
     """A mail over a cap is quarantined with its bytes, and stops nobody."""
     approval, token = await channels.ask()
     bomb = b"".join(b"X-H%d: %s\r\n" % (n, b"x" * 1000) for n in range(100)) + reply(token, "yes")
@@ -323,7 +334,9 @@ async def test_what_cannot_be_read_is_kept_aside(channels):
     assert json.loads(found[1])["problem"]
 
 
-async def test_a_reader_that_breaks_ends_in_quarantine(still_channels, clock, monkeypatch):
+async def test_a_reader_that_breaks_ends_in_quarantine(
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A mail on which our own code fails is tried a few times, then kept aside; others go on."""
     channels = still_channels
     approval, token = await channels.ask()
@@ -348,7 +361,7 @@ async def test_a_reader_that_breaks_ends_in_quarantine(still_channels, clock, mo
         assert len(await client.keys(f"{channels.ledger.store.prefix}quarantine:*")) == 1
 
 
-async def test_two_answers_at_the_same_time_decide_once(channels):
+async def test_two_answers_at_the_same_time_decide_once(channels: Channels) -> None:
     """Of a yes and a no that are processed at once, one counts and the other is told so."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
@@ -369,7 +382,9 @@ async def test_two_answers_at_the_same_time_decide_once(channels):
     assert (await channels.ledger.backlog())["intake"] == 0
 
 
-async def test_a_lease_that_was_lost_decides_nothing(still_channels, clock):
+async def test_a_lease_that_was_lost_decides_nothing(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """A worker that was too slow commits nothing: another one has the mail by then."""
     channels = still_channels
     approval, token = await channels.ask()
@@ -383,7 +398,9 @@ async def test_a_lease_that_was_lost_decides_nothing(still_channels, clock):
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_an_unmarked_quote_is_not_the_reason(channels, directory):
+async def test_an_unmarked_quote_is_not_the_reason(
+    channels: Channels, directory: Directory
+) -> None:
     """Our own lines below an answer, with their marks and the cut marker lost, are left out."""
     approval, token = await channels.ask()
     mail_settings = EmailSettings(mailbox=MAILBOX)
@@ -405,7 +422,7 @@ async def test_an_unmarked_quote_is_not_the_reason(channels, directory):
     assert (after.state, after.decision.reason) == (State.REJECTED, "")
 
 
-def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory):
+def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory) -> None:
     """A person may write what stands on the card: "amount: 2500" is then theirs."""
     from builders import asked_approval
 
@@ -421,7 +438,7 @@ def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(text=st.text(max_size=300))
-async def test_no_text_breaks_the_intake(channels, text):
+async def test_no_text_breaks_the_intake(channels: Channels, text) -> None:
     """Whatever somebody writes, the mail ends as a decision, a question, or a note."""
     _, token = await channels.ask(purpose=new_token())
     raw = b"\r\n".join(
@@ -438,7 +455,7 @@ async def test_no_text_breaks_the_intake(channels, text):
         assert not await client.keys(f"{channels.ledger.store.prefix}quarantine:*")
 
 
-async def test_a_mail_is_read_once(channels):
+async def test_a_mail_is_read_once(channels: Channels) -> None:
     """Which card it answers stands in its header; the lines of that card are then asked for."""
     approval, token = await channels.ask()
     reads: list[bytes] = []

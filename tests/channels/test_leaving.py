@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
 import pytest
 
 from builders import MARA
+from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from signoff.broker.ledger import audit
+from signoff.channels.pipeline.port import Message
 from signoff.channels.text_channel import take_text
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
@@ -16,9 +20,11 @@ from zone import Zone, serving
 
 UNTIL = "9999-12-31"
 
+Says = Callable[..., Awaitable[Mapping[str, Message]]]
+
 
 @pytest.fixture
-async def signed(channels):
+async def signed(channels: Channels) -> AsyncIterator[Says]:
     """A function that takes in a signed mail with these words, and returns what is told."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
@@ -36,7 +42,9 @@ async def absence_of(channels, person="mara"):
     return found.absence(await channels.ledger.now())
 
 
-async def test_a_signed_mail_says_who_is_away_and_who_decides(channels, signed):
+async def test_a_signed_mail_says_who_is_away_and_who_decides(
+    channels: Channels, signed: Says
+) -> None:
     """At once, told to the person, with its proof in the audit; the question stays open."""
     approval, token = await channels.ask()
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
@@ -58,7 +66,7 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(channels, signed):
 
 
 @pytest.mark.parametrize("required", list(EmailProof))
-async def test_a_mail_that_nothing_proves_changes_nothing(channels, required):
+async def test_a_mail_that_nothing_proves_changes_nothing(channels: Channels, required) -> None:
     """Whatever is enough for a decision: who may hand on decisions could hand on all of them."""
     _, token = await channels.ask()
     intake = intake_of(channels, required=required)
@@ -68,7 +76,9 @@ async def test_a_mail_that_nothing_proves_changes_nothing(channels, required):
         assert "nothing proves that this mail is yours" in told["mara"].text
 
 
-async def test_a_signed_mail_to_somebody_else_changes_nothing(channels, signed):
+async def test_a_signed_mail_to_somebody_else_changes_nothing(
+    channels: Channels, signed: Says
+) -> None:
     """Mara has told Cleo that she is away, and Cleo sends it on to Mara's card."""
     _, token = await channels.ask()
     told = await signed(token, f"away until {UNTIL}, delegate cleo", To="cleo@example.com")
@@ -86,7 +96,9 @@ async def test_a_signed_mail_to_somebody_else_changes_nothing(channels, signed):
         ("back", "is not away"),
     ],
 )
-async def test_what_cannot_be_is_told(channels, signed, text, words):
+async def test_what_cannot_be_is_told(
+    channels: Channels, signed: Says, text: str, words: str
+) -> None:
     """And nothing has changed."""
     _, token = await channels.ask()
     told = await signed(token, text)
@@ -94,7 +106,7 @@ async def test_what_cannot_be_is_told(channels, signed, text, words):
     assert await absence_of(channels) is None
 
 
-async def test_a_channel_that_vouches_for_people_is_believed(channels):
+async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels) -> None:
     """In a channel of one's own it is the platform that says who writes."""
     approval, _ = await channels.ask()
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})

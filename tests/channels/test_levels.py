@@ -20,7 +20,7 @@ from signoff.core.base.errors import Escalated, NotAnApprover, OwnRequest
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 HOUR = timedelta(hours=1)
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com", manager="mara")
@@ -70,7 +70,7 @@ class Floor:
         return await self.channels.ledger.approval(approval.id)
 
 
-async def test_three_levels_and_reminders(still_channels, clock):
+async def test_three_levels_and_reminders(still_channels: Channels, clock: VirtualClock) -> None:
     """Each level gets cards and reminders, and those before are told where it went."""
     floor = Floor(
         still_channels,
@@ -107,7 +107,9 @@ async def test_three_levels_and_reminders(still_channels, clock):
     assert whats.count(What.REMINDED) == 1
 
 
-async def test_an_answer_is_judged_by_the_level_of_that_moment(still_channels, clock):
+async def test_an_answer_is_judged_by_the_level_of_that_moment(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """No sweeper has run: who was asked before is refused, and who is asked next decides."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
     approval = await floor.ask()
@@ -128,7 +130,7 @@ async def test_an_answer_is_judged_by_the_level_of_that_moment(still_channels, c
     ]
 
 
-async def test_two_of_three_by_two_channels(still_channels, clock):
+async def test_two_of_three_by_two_channels(still_channels: Channels, clock: VirtualClock) -> None:
     """One person counts once, whatever they use; who has voted is told what is missing."""
     floor = Floor(still_channels, clock, level("mara", "cleo", "dan", quorum=2))
     approval = await floor.ask()
@@ -153,7 +155,7 @@ async def test_two_of_three_by_two_channels(still_channels, clock):
     }
 
 
-async def test_a_veto_after_a_yes(still_channels, clock):
+async def test_a_veto_after_a_yes(still_channels: Channels, clock: VirtualClock) -> None:
     """One no ends it, and the reason is told."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"))
     approval = await floor.ask()
@@ -162,7 +164,7 @@ async def test_a_veto_after_a_yes(still_channels, clock):
     assert (done.state, done.decision and done.decision.reason) == (State.REJECTED, "too dear")
 
 
-async def test_one_after_the_other(still_channels, clock):
+async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock) -> None:
     """The second gets the card when the first has said yes."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all", order="sequence"))
     approval = await floor.ask()
@@ -175,7 +177,9 @@ async def test_one_after_the_other(still_channels, clock):
     )
 
 
-async def test_a_level_that_cannot_be_reached_is_left_at_once(still_channels, clock):
+async def test_a_level_that_cannot_be_reached_is_left_at_once(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Its card is refused: the next level is asked without a wait, then the default."""
     floor = Floor(still_channels, clock, level("mara"), level("dan"))
     floor.channels.fallback = Fallback(ask=("cleo",))
@@ -192,8 +196,8 @@ async def test_a_level_that_cannot_be_reached_is_left_at_once(still_channels, cl
 
 
 async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
-    still_channels, clock
-):
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """A card that comes back takes nobody's word away; the end of a level does."""
     floor = Floor(still_channels, clock, level("dan"), level("mara"), level("cleo"))
 
@@ -212,7 +216,7 @@ async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
     assert ended.state is State.REJECTED
 
 
-async def test_again_from_the_beginning(still_channels, clock):
+async def test_again_from_the_beginning(still_channels: Channels, clock: VirtualClock) -> None:
     """Who is asked a second time gets a second card, which answers as the first did."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo"), repeat=1)
     approval = await floor.ask()
@@ -230,7 +234,9 @@ async def test_again_from_the_beginning(still_channels, clock):
     assert (await floor.now(approval)).state is State.APPROVED
 
 
-async def test_a_late_mail_of_an_earlier_level_is_answered(still_channels, clock):
+async def test_a_late_mail_of_an_earlier_level_is_answered(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """It changes nothing, and says where the request went."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
     approval = await floor.ask()
@@ -242,7 +248,9 @@ async def test_a_late_mail_of_an_earlier_level_is_answered(still_channels, clock
     assert (await floor.now(approval)).state is State.PENDING
 
 
-async def test_a_reason_that_is_missing_is_asked_for_by_mail(still_channels, clock):
+async def test_a_reason_that_is_missing_is_asked_for_by_mail(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Nothing is decided, and the answer shows what would have worked."""
     floor = Floor(still_channels, clock, level("mara", reasons=("reject",)))
     approval = await floor.ask()
@@ -253,7 +261,9 @@ async def test_a_reason_that_is_missing_is_asked_for_by_mail(still_channels, clo
     assert (await floor.now(approval)).state is State.REJECTED
 
 
-async def test_who_owns_the_agent_is_neither_asked_nor_heard(still_channels, clock):
+async def test_who_owns_the_agent_is_neither_asked_nor_heard(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """By the settings, for all that the agent asks."""
     floor = Floor(still_channels, clock, level("mara", "cleo"))
     approval = await floor.channels.open()
@@ -271,7 +281,9 @@ async def test_who_owns_the_agent_is_neither_asked_nor_heard(still_channels, clo
         await floor.channels.desk.approve(approval.id, MARA, channel="cli")
 
 
-async def test_silence_approves_under_the_ceiling(still_channels, clock):
+async def test_silence_approves_under_the_ceiling(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """And the run goes on with exactly that call."""
     rules = {"on_timeout": "approve", "ceiling": "args.amount <= 2500"}
     floor = Floor(still_channels, clock, level("mara"), **rules)

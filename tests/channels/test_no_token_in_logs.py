@@ -8,7 +8,10 @@ from dataclasses import replace
 
 import aiosmtplib
 import httpx
+import pytest
+from structlog.testing import LogCapture
 
+from channels.conftest import Channels
 from channels.test_intake import MAILBOX, reply
 from signoff.channels.email.inbound.intake import Intake, read_here
 from signoff.channels.email.inbound.limits import Limits
@@ -61,7 +64,9 @@ async def by_http(channels, raw, secret):
         return (await http.post(PATH, content=raw, headers=headers)).status_code
 
 
-async def test_no_way_of_a_mail_writes_a_token(channels, log_output, caplog):
+async def test_no_way_of_a_mail_writes_a_token(
+    channels: Channels, log_output: LogCapture, caplog: pytest.LogCaptureFixture
+) -> None:
     """Asked, answered, refused, limited, laid aside: by SMTP and by HTTP."""
     caplog.set_level(logging.DEBUG)
     _, token = await channels.ask()

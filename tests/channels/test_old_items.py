@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builders import MARA
+from channels.conftest import Channels
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.port import Kind
@@ -17,7 +18,7 @@ async def replace(channels, stage: str, *bodies: dict) -> None:
     await channels.ledger.commit(change)
 
 
-async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels):
+async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: Channels) -> None:
     """It is routed, its card is delivered, and the person is told how it ended."""
     approval, mail = await channels.open(), stages.deliver("email")
     about = {"approval": approval.id, "person": "mara"}
@@ -53,7 +54,7 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels):
     assert (await channels.ledger.backlog())[mail] == 0
 
 
-async def test_an_item_that_no_version_understands_stops_nobody(channels):
+async def test_an_item_that_no_version_understands_stops_nobody(channels: Channels) -> None:
     """It is put back; what waits beside it is routed."""
     approval = await channels.open()
     odd = {"approval": approval.id, "turn": "", "votes": "many"}

@@ -31,7 +31,7 @@ ENDS = [state for state in State if state is not State.PENDING]
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", ["mara", "cleo"])
-def test_every_end_has_words_for_everybody(state, person):
+def test_every_end_has_words_for_everybody(state, person: str) -> None:
     """Each person reads the tool and how it ended; nobody is left with an empty mail."""
     words = phrases.outcome(ended(state), person, people())
     assert "reimburse" in words.headline
@@ -42,14 +42,14 @@ def test_every_end_has_words_for_everybody(state, person):
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", [MARA, CLEO])
-def test_every_end_has_words_for_who_comes_too_late(state, person):
+def test_every_end_has_words_for_who_comes_too_late(state, person) -> None:
     """An answer to what has ended says what it changed: nothing."""
     words = phrases.already_decided(ended(state), person, people())
     assert "reimburse" in words.headline
     assert words.text
 
 
-def test_the_values_are_repeated():
+def test_the_values_are_repeated() -> None:
     """What the tool gets is said to those who were asked."""
     approval = ended(State.APPROVED, template={"approved_days": 0}, values={"approved_days": 3})
     assert "With approved_days = 3." in phrases.outcome(approval, "mara", people()).text
@@ -58,7 +58,7 @@ def test_the_values_are_repeated():
 
 
 @pytest.mark.parametrize("bad", ["approve\nit", "yes", "\u202egnp", "x" * 5000, "\ud800"])
-def test_a_reason_stays_on_one_line_of_limited_length(bad):
+def test_a_reason_stays_on_one_line_of_limited_length(bad: str) -> None:
     """Words of others are shown on one line, without what hides or reorders."""
     approval = ended(State.REJECTED, reason=bad)
     text = phrases.outcome(approval, "cleo", people()).text
@@ -67,7 +67,7 @@ def test_a_reason_stays_on_one_line_of_limited_length(bad):
     assert all(verdict_of(line) is Verdict.UNCLEAR for line in text.splitlines())
 
 
-def test_who_left_is_called_by_the_id():
+def test_who_left_is_called_by_the_id() -> None:
     """A decision by somebody who is no longer in the settings still names them."""
     from signoff.core.directory.people import Directory
 
@@ -75,7 +75,7 @@ def test_who_left_is_called_by_the_id():
     assert words.headline == "mara approved reimburse"
 
 
-def test_a_tool_with_a_hostile_name():
+def test_a_tool_with_a_hostile_name() -> None:
     """Whatever a tool is called, a headline is one line."""
     approval = ended(State.APPROVED, call=make_call("x\r\ny"))
     assert "\n" not in phrases.outcome(approval, "mara", people()).headline

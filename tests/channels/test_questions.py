@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import MARA, NOON
+from channels.conftest import Channels
 from channels.test_intake import reply, take
 from signoff.channels.email.outbound.channel import sent_lines
 from signoff.channels.email.outbound.render import html, plain_text, subject
@@ -16,6 +17,7 @@ from signoff.channels.pipeline.reply_tokens import new_token
 from signoff.core.approvals.approval import Kind, State
 from signoff.core.approvals.parts import INPUT
 from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
@@ -55,7 +57,7 @@ def mail_of(approval, directory) -> tuple[str, str, str]:
     return subject(message), text, text_of_html(html(message, SETTINGS))
 
 
-async def test_a_question_is_put_as_a_question(channels, directory) -> None:
+async def test_a_question_is_put_as_a_question(channels: Channels, directory: Directory) -> None:
     """The question first, what it comes with, what to fill in, and what a no does."""
     approval, _ = await channels.ask(**QUESTION)
     title, text, page = mail_of(approval, directory)
@@ -73,7 +75,9 @@ async def test_a_question_is_put_as_a_question(channels, directory) -> None:
     assert approval.digest in text
 
 
-async def test_a_question_for_yes_or_no_asks_for_nothing_more(channels, directory) -> None:
+async def test_a_question_for_yes_or_no_asks_for_nothing_more(
+    channels: Channels, directory: Directory
+) -> None:
     """A no is an answer here, and the mail does not say otherwise."""
     approval, _ = await channels.ask(**FRAGILE)
     _, text, page = mail_of(approval, directory)
@@ -84,7 +88,9 @@ async def test_a_question_for_yes_or_no_asks_for_nothing_more(channels, director
         assert "add below" not in shown
 
 
-async def test_a_long_running_call_says_what_it_waits_for(channels, directory) -> None:
+async def test_a_long_running_call_says_what_it_waits_for(
+    channels: Channels, directory: Directory
+) -> None:
     """Nothing runs on the answer: the agent is told the decision."""
     hint = 'What it has returned so far: {"ticket": "t-17"}'
     approval, _ = await channels.ask(
@@ -99,7 +105,7 @@ async def test_a_long_running_call_says_what_it_waits_for(channels, directory) -
         assert "The agent gets your decision and continues." in shown
 
 
-async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels) -> None:
+async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels: Channels) -> None:
     """A first line, and a line for each value."""
     approval, token = await channels.ask(**QUESTION)
     text = "approve\nstreet: Storgata 1\ncountry: no\nnote: ring twice\n"
@@ -125,7 +131,7 @@ async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels) -> N
     ],
 )
 async def test_an_answer_that_does_not_fit_is_asked_about_again(
-    channels, text: str, problem: str, example: str
+    channels: Channels, text: str, problem: str, example: str
 ) -> None:
     """The mail back says what was wrong, with an answer that would have worked."""
     approval, token = await channels.ask(**QUESTION)
@@ -135,7 +141,7 @@ async def test_an_answer_that_does_not_fit_is_asked_about_again(
     assert example in notice.example
 
 
-async def test_a_no_to_a_question_without_one_says_what_it_does(channels) -> None:
+async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channels) -> None:
     """It counts, and whoever said it reads that the run ends with it."""
     approval, token = await channels.ask(**QUESTION)
     (notice,) = await take(channels, reply(token, "no, ask the customer"))
@@ -144,7 +150,7 @@ async def test_a_no_to_a_question_without_one_says_what_it_does(channels) -> Non
     assert "The agent's run ends with this." in notice.text
 
 
-async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels) -> None:
+async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> None:
     """The answer is false, and its reason is kept."""
     approval, token = await channels.ask(**FRAGILE)
     (notice,) = await take(channels, reply(token, "no, it is a stone"))
@@ -153,7 +159,7 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels) -> None:
     assert "The agent goes on, and is told no." in notice.text
 
 
-async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels) -> None:
+async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -> None:
     """On a line of its own, as beside every yes."""
     approval, token = await channels.ask(**FRAGILE)
     await take(channels, reply(token, "approve\nnote: message: it is glass"))
@@ -162,7 +168,9 @@ async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels) -> None:
     assert after.decision.reason == "message: it is glass"
 
 
-async def test_the_card_quoted_without_marks_answers_nothing(channels, directory) -> None:
+async def test_the_card_quoted_without_marks_answers_nothing(
+    channels: Channels, directory: Directory
+) -> None:
     """Somebody's program copies our text below the yes: its empty fields are not values."""
     approval, token = await channels.ask(**QUESTION)
     _, text, _ = mail_of(approval, directory)

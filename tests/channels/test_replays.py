@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from signoff.core.approvals.approval import State
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Policy
+from signoff.testing import VirtualClock
 from zone import Signer, Zone, serving
 
 ALSO = Signer("example.com", selector="s2", algorithm="ed25519-sha256")
@@ -22,13 +25,13 @@ TWO = Policy(name="p", ask=("cleo", "dan", "mara"), quorum=2, veto=False, within
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """The usual people, and Dan."""
     return Directory([MARA, CLEO, RILEY, DAN])
 
 
 @pytest.fixture
-async def office(channels):
+async def office(channels: Channels) -> AsyncIterator[Channels]:
     """The stages of the channels where two of three have to say yes; its intake verifies."""
     channels.policies = (TWO,)
     async with serving(Zone()) as zone:
@@ -80,7 +83,9 @@ REPLAYS = {
 
 @pytest.mark.parametrize("replay", REPLAYS.values(), ids=REPLAYS)
 @pytest.mark.parametrize("fields", [SIGNED, LOOSELY], ids=["all signed", "loosely signed"])
-async def test_a_withdrawn_yes_stays_withdrawn(office, replay, fields):
+async def test_a_withdrawn_yes_stays_withdrawn(
+    office: Channels, replay, fields: tuple[str, ...]
+) -> None:
     """Mara says yes, and then no; whoever has her yes sends it again."""
     approval, token = await office.ask()
     yes = written(token, "approve", 1, fields)
@@ -96,7 +101,7 @@ async def test_a_withdrawn_yes_stays_withdrawn(office, replay, fields):
 
 
 @pytest.mark.parametrize("name", ["Message-ID", "Date", "Subject", "References", "From"])
-async def test_a_field_that_is_there_twice_proves_nothing(office, name):
+async def test_a_field_that_is_there_twice_proves_nothing(office: Channels, name: str) -> None:
     """Also where it was never sent before: nobody knows which of the two was signed."""
     approval, token = await office.ask()
     raw = written(token, "approve", 1)
@@ -108,7 +113,7 @@ async def test_a_field_that_is_there_twice_proves_nothing(office, name):
     assert told["mara"].token
 
 
-async def test_the_other_signature_of_a_mail_is_that_mail(office):
+async def test_the_other_signature_of_a_mail_is_that_mail(office: Channels) -> None:
     """Of two signatures one is enough, and taking the other away makes no other mail."""
     approval, token = await office.ask()
     raw = bare(token, "approve", 1)
@@ -122,7 +127,7 @@ async def test_the_other_signature_of_a_mail_is_that_mail(office):
         assert await votes(office, approval) == ((), ("mara",))
 
 
-async def test_another_mail_with_the_same_words_counts(office):
+async def test_another_mail_with_the_same_words_counts(office: Channels) -> None:
     """Who says yes, no and yes again has said yes."""
     approval, token = await office.ask()
     for number, text in enumerate(("approve", "reject: hm", "approve"), start=1):
@@ -130,7 +135,9 @@ async def test_another_mail_with_the_same_words_counts(office):
     assert await votes(office, approval) == (("mara",), ())
 
 
-async def test_a_replay_is_known_for_as_long_as_its_token_is_good(still_channels, clock):
+async def test_a_replay_is_known_for_as_long_as_its_token_is_good(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """After months, too, where somebody has so long to answer."""
     office = still_channels
     office.policies = (TWO.model_copy(update={"within": "200d"}),)
@@ -163,7 +170,9 @@ def retyped(raw, media_type):
         ("not that\n--b\nContent-Type: text/plain\n\nyes\n--b--", "multipart/mixed; boundary=b"),
     ],
 )
-async def test_another_type_makes_no_yes_of_it(office, text, media_type):
+async def test_another_type_makes_no_yes_of_it(
+    office: Channels, text: str, media_type: str
+) -> None:
     """Most providers leave the Content-Type out of what they sign; the person is told why."""
     approval, token = await office.ask()
     raw = retyped(written(token, text, 1, ("from", "to", "subject", "date")), media_type)
@@ -175,7 +184,7 @@ async def test_another_type_makes_no_yes_of_it(office, text, media_type):
     assert told["mara"].token
 
 
-async def test_where_the_type_is_signed_it_may_be_html(office):
+async def test_where_the_type_is_signed_it_may_be_html(office: Channels) -> None:
     """And another one breaks the signature."""
     approval, token = await office.ask()
     page = retyped(bare(token, "<p>approve</p>", 1), "text/html")

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA
+from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline import outbox
@@ -16,7 +17,7 @@ from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing import selection
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 
 async def deliveries(channels):
@@ -24,7 +25,7 @@ async def deliveries(channels):
     return (await channels.ledger.claim("deliver.email")).items
 
 
-async def test_the_policy_that_matches_is_asked(channels):
+async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
     """A routed approval has terms, a deadline and the people of its policy."""
     channels.policies = (
         Policy(name="small", when="args.amount < 100.0", ask=("cleo",)),
@@ -45,7 +46,7 @@ async def test_the_policy_that_matches_is_asked(channels):
     assert await channels.ledger.backlog() == {"deliver.email": 2, "run.finance": 0, "route": 0}
 
 
-async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels):
+async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: Channels) -> None:
     """The outbox has the token in plain, its record is found by the hash alone and runs out."""
     channels.policies = (Policy(name="both", ask=("mara", "cleo"), within="1h"),)
     approval = await channels.open()
@@ -71,7 +72,7 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels):
         assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
 
 
-async def test_routing_twice_asks_once(channels):
+async def test_routing_twice_asks_once(channels: Channels) -> None:
     """A second item about an approval that has been routed does nothing."""
     approval = await channels.open()
     await channels.router.drain()
@@ -84,7 +85,7 @@ async def test_routing_twice_asks_once(channels):
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
 
 
-async def test_what_ended_before_it_was_routed_is_left_alone(channels):
+async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels) -> None:
     """Nobody is asked about a request that was withdrawn in the meantime."""
     approval = await channels.open()
     await channels.desk.withdraw(approval.id, by="riley", reason="changed my mind")
@@ -95,7 +96,9 @@ async def test_what_ended_before_it_was_routed_is_left_alone(channels):
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_a_race_with_somebody_else_is_decided_anew(channels, monkeypatch):
+async def test_a_race_with_somebody_else_is_decided_anew(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An approval that is withdrawn between the reading and the commit is not asked about."""
     approval = await channels.open()
     real, raced = outbox.read_each, []
@@ -115,7 +118,7 @@ async def test_a_race_with_somebody_else_is_decided_anew(channels, monkeypatch):
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_nobody_can_be_asked(channels):
+async def test_nobody_can_be_asked(channels: Channels) -> None:
     """Without anybody to ask, the approval says so, keeps its deadline and waits for it."""
     channels.policies, channels.fallback = (), Fallback(within=timedelta(hours=1))
     opened = await channels.open()
@@ -130,7 +133,7 @@ async def test_nobody_can_be_asked(channels):
     assert "nobody can be asked" in event.why
 
 
-async def test_the_requester_is_never_asked(channels):
+async def test_the_requester_is_never_asked(channels: Channels) -> None:
     """Who asked for the call is left out, and the default is asked in their place."""
     approval = await channels.open(user="m.lind@example.net")
 
@@ -140,7 +143,9 @@ async def test_the_requester_is_never_asked(channels):
     assert [one.person for one in asked] == ["cleo"]
 
 
-async def test_one_that_cannot_be_routed_stops_nobody(channels, monkeypatch):
+async def test_one_that_cannot_be_routed_stops_nobody(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An approval whose routing raises is put back; the others of its batch are asked."""
     first = await channels.open(purpose="poison")
     second = await channels.open(purpose="fine")
@@ -159,12 +164,14 @@ async def test_one_that_cannot_be_routed_stops_nobody(channels, monkeypatch):
     assert (await channels.ledger.backlog())["route"] == 1
 
 
-async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock, monkeypatch):
+async def test_after_the_last_attempt_it_is_a_dead_letter(
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What can never be routed ends where it can be looked at: a record and an event."""
     channels = still_channels
     approval = await channels.open()
 
-    def choose(*_, **__):
+    def choose(*_, **__) -> None:
         raise ZeroDivisionError("a policy of the third kind")
 
     monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
@@ -182,7 +189,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(still_channels, clock,
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
-async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels):
+async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: Channels) -> None:
     """An item about nothing does not come back, and stops nobody."""
     change = Change().send(RouteApproval(approval="ap_ghost"))
     await channels.ledger.commit(change)
@@ -194,7 +201,7 @@ async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels):
     assert (await channels.ledger.backlog())["route"] == 0
 
 
-async def test_what_reaches_nobody_goes_to_the_default(channels):
+async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> None:
     """When the only card is refused, the default is asked, with a time of its own."""
 
     def respond(message):
@@ -223,7 +230,7 @@ async def test_what_reaches_nobody_goes_to_the_default(channels):
     ]
 
 
-async def test_when_the_default_is_not_reached_either_it_is_said_once(channels):
+async def test_when_the_default_is_not_reached_either_it_is_said_once(channels: Channels) -> None:
     """With nobody left, it is noted and the deadline ends it; nothing goes in circles."""
     channels.channel = FakeChannel(respond=lambda _: Refused("no such mailbox"))
     approval = await channels.open()
@@ -239,7 +246,7 @@ async def test_when_the_default_is_not_reached_either_it_is_said_once(channels):
 
 
 @pytest.mark.parametrize("count", [120])
-async def test_a_drain_takes_all_batches(channels, count):
+async def test_a_drain_takes_all_batches(channels: Channels, count: int) -> None:
     """More requests than one batch holds are all routed by one drain."""
     for _ in range(count):
         await channels.open()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.conftest import Channels
 from channels.test_intake import reply, take
 from signoff.broker import stages
 from signoff.channels.email.inbound.duplicates import identity
@@ -31,7 +32,7 @@ def crlf(raw: bytes) -> bytes:
     return raw.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
-async def test_the_same_bytes_are_processed_once(channels):
+async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
     """A mail that is delivered twice is known by its bytes, also after it was processed."""
     approval, token = await channels.ask()
     raw = reply(token, "banana")
@@ -44,7 +45,7 @@ async def test_the_same_bytes_are_processed_once(channels):
 
 
 @given(first=st.sets(st.sampled_from(TRACE)), second=st.sets(st.sampled_from(TRACE)))
-def test_what_a_path_puts_on_top_makes_no_other_mail(first, second):
+def test_what_a_path_puts_on_top_makes_no_other_mail(first, second) -> None:
     """Copies differ by trace fields and line ends alone, and are the same mail."""
     raw = reply("a" * 26, "approve\n\n> quoted\n", Date=DATE)
     one, two = (
@@ -69,7 +70,9 @@ def test_what_a_path_puts_on_top_makes_no_other_mail(first, second):
     ],
     ids=str,
 )
-def test_whatever_a_mail_does_is_part_of_what_it_is(other):
+def test_whatever_a_mail_does_is_part_of_what_it_is(
+    other: dict[str, str] | dict[str, list[str]],
+) -> None:
     """Of all that could make a mail count or not, nothing can be changed unnoticed."""
     judged = other.pop("judged", ["proven"])
     raw = reply("a" * 26, "approve", Date=DATE)
@@ -78,14 +81,14 @@ def test_whatever_a_mail_does_is_part_of_what_it_is(other):
     assert before != identity(read_mail(changed), judged=judged, copy="1")
 
 
-def test_without_message_id_and_date_only_the_copy_itself_is_known():
+def test_without_message_id_and_date_only_the_copy_itself_is_known() -> None:
     """Two mails that nothing tells apart but when they came are two mails."""
     bare = read_mail(b"From: mara@example.com\r\n\r\nbanana\r\n")
     assert identity(bare, judged=[], copy="1") != identity(bare, judged=[], copy="2")
     assert identity(bare, judged=[], copy="1") == identity(bare, judged=[], copy="1")
 
 
-async def test_copies_by_several_paths_are_processed_once(channels):
+async def test_copies_by_several_paths_are_processed_once(channels: Channels) -> None:
     """By SMTP with the envelope's recipients, and out of a mailbox with other trace fields."""
     approval, token = await channels.ask()
     raw = reply(token, "banana", Date=DATE)
@@ -97,7 +100,7 @@ async def test_copies_by_several_paths_are_processed_once(channels):
     assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 1
 
 
-async def test_copies_that_are_processed_at_once_count_once(channels):
+async def test_copies_that_are_processed_at_once_count_once(channels: Channels) -> None:
     """Of two copies that two processes take up at the same time, one is processed."""
     approval, token = await channels.ask()
     for top in TRACE[:4]:
@@ -112,7 +115,7 @@ async def test_copies_that_are_processed_at_once_count_once(channels):
     assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 1
 
 
-async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels):
+async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels: Channels) -> None:
     """Whoever saw an answer cannot make it count as known by sending a copy that does not count."""
     approval, token = await channels.ask()
     other, other_token = await channels.ask(purpose="other")
@@ -130,7 +133,7 @@ async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels):
     assert (await channels.ledger.approval(other.id)).state is State.PENDING
 
 
-async def test_two_answers_of_one_person_are_two(channels):
+async def test_two_answers_of_one_person_are_two(channels: Channels) -> None:
     """A second thought with the words of the first is a mail of its own."""
     approval, token = await channels.ask()
     for n in range(2):

@@ -5,6 +5,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import MARA
+from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker.work import RouteApproval
 from signoff.channels.email.inbound.stored import store
@@ -24,7 +25,7 @@ POLICY = Policy(name="expenses", ask=("mara",), within="4h", second_step="args.a
 
 
 @pytest.fixture
-def office(channels):
+def office(channels: Channels) -> Channels:
     """The stages of the channels, under a policy that wants a second step above 100."""
     channels.inbox, channels.policies = INBOX, (POLICY,)
     channels.mails = 0
@@ -46,7 +47,7 @@ async def take(office, token, text):
     return list(office.channel.delivered)
 
 
-async def test_a_yes_is_noted_and_decides_nothing(office):
+async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
     """The run waits on; the person is told that it counts once it is confirmed, where and when."""
     approval, token = await office.ask()
 
@@ -65,7 +66,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office):
     assert (await office.whats(approval))[-1] is What.FIRST_STEP
 
 
-async def test_each_answer_is_told_once_and_the_last_counts(office):
+async def test_each_answer_is_told_once_and_the_last_counts(office: Channels) -> None:
     """Another yes takes the place of the first, with its values, and says so."""
     approval, token = await office.ask(template={"days": 0}, amount=500)
     await take(office, token, "approve 3")
@@ -78,7 +79,7 @@ async def test_each_answer_is_told_once_and_the_last_counts(office):
     assert [step.payload for step in after.steps] == [{"days": 5}]
 
 
-async def test_other_values_are_noted_too(office):
+async def test_other_values_are_noted_too(office: Channels) -> None:
     """They would be a rejection with a proposal, and wait for the second step as well."""
     approval, token = await office.ask(amount=500)
     (told,) = await take(office, token, "approve with amount=300")
@@ -86,7 +87,7 @@ async def test_other_values_are_noted_too(office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_no_counts_at_once_also_after_a_yes(office):
+async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
     """Whoever sees a yes that is not theirs can stop it by mail."""
     approval, token = await office.ask()
     await take(office, token, "approve")
@@ -95,7 +96,7 @@ async def test_a_no_counts_at_once_also_after_a_yes(office):
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_confirmed_yes_resumes_and_is_told(office):
+async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
     """The second step decides in the words of the first, and everybody hears of it."""
     approval, token = await office.ask()
     await take(office, token, "approve\nnote: fine")
@@ -113,14 +114,14 @@ async def test_a_confirmed_yes_resumes_and_is_told(office):
     assert (await office.ledger.run(after.origin.run)).state is RunState.ANSWERED
 
 
-async def test_below_the_threshold_a_mail_decides(office):
+async def test_below_the_threshold_a_mail_decides(office: Channels) -> None:
     """The policy says what is worth a second step, and the rest is as it was."""
     approval, token = await office.ask(amount=50)
     await take(office, token, "approve")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_mail_that_bounces_does_not_lower_the_bar(office):
+async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> None:
     """The default is asked instead, and its yes is worth no more by mail."""
     office.fallback = Fallback(ask=("cleo",))
     approval, _ = await office.ask()
@@ -138,7 +139,7 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office):
     assert after.in_two_steps
 
 
-async def test_what_was_proposed_by_mail_is_asked_about(office):
+async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> None:
     """`edits = "approve"` takes a proposal for an answer, which by mail would be one step only."""
     free = Policy(name="p", ask=("mara",), within="4h", edits=Edits.APPROVE)
     office.policies = (free,)
@@ -175,7 +176,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office):
 
 
 @pytest.mark.parametrize("amount", [50, 500])
-async def test_the_card_says_beforehand_what_it_takes(office, amount):
+async def test_the_card_says_beforehand_what_it_takes(office: Channels, amount: int) -> None:
     """Every card links to its page; one in two steps says that a mail is not enough."""
     await office.ask(amount=amount)
     (card,) = office.channel.delivered

@@ -8,7 +8,7 @@ from email.message import EmailMessage
 import pytest
 
 from builders import MARA
-from channels.conftest import MAILBOX, Channels, Sink
+from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.channel import EmailChannel
@@ -65,7 +65,7 @@ class Office:
 
 
 @pytest.fixture
-async def office(channels, start_sink) -> Office:
+async def office(channels: Channels, start_sink: SinkFactory) -> Office:
     """An office that sends mail."""
     assert MAILBOX
     return Office(channels, await start_sink())
@@ -77,7 +77,7 @@ def parts(mail: EmailMessage) -> tuple[str, str]:
     return plain.get_content(), html.get_content()
 
 
-async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office):
+async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office: Office) -> None:
     """Both parts of it: where all of it is read, and that a no still counts."""
     approval, mail = await office.ask(purpose=LONG)
     assert [one.shown for one in approval.asked] == [Shown.CUT]
@@ -92,7 +92,7 @@ async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office):
     assert "body=reject" in html
 
 
-async def test_a_mail_that_shows_all_offers_a_yes(office):
+async def test_a_mail_that_shows_all_offers_a_yes(office: Office) -> None:
     """Ten thousand characters and more are shown, and can be approved."""
     approval, mail = await office.ask(purpose="z" * 15_000, amount=5)
     assert [one.shown for one in approval.asked] == [Shown.COMPLETE]
@@ -108,7 +108,7 @@ async def test_a_mail_that_shows_all_offers_a_yes(office):
 @pytest.mark.parametrize(
     "text", ["approve", "yes", "approve\namount: 900", "approve this and calls like it for 2 hours"]
 )
-async def test_a_yes_to_a_cut_mail_is_refused_and_answered(office, text):
+async def test_a_yes_to_a_cut_mail_is_refused_and_answered(office: Office, text: str) -> None:
     """Nothing is decided; the answer says why and links to the page, and the audit has it."""
     approval, mail = await office.ask(purpose=LONG, amount=2500)
     (told,) = await office.reply(mail, text)
@@ -121,7 +121,7 @@ async def test_a_yes_to_a_cut_mail_is_refused_and_answered(office, text):
     assert (await office.channels.whats(approval)).count(What.REFUSED_ANSWER) == 1
 
 
-async def test_a_no_to_a_cut_mail_counts(office):
+async def test_a_no_to_a_cut_mail_counts(office: Office) -> None:
     """Also after a yes that did not count: the answer to it can be answered."""
     approval, mail = await office.ask(purpose=LONG)
     (told,) = await office.reply(mail, "approve")
@@ -130,7 +130,7 @@ async def test_a_no_to_a_cut_mail_counts(office):
     assert (after.state, after.decision.reason) == (State.REJECTED, "far too long")
 
 
-async def test_a_yes_to_the_same_call_on_the_page_counts(office):
+async def test_a_yes_to_the_same_call_on_the_page_counts(office: Office) -> None:
     """What mail could not show is approved where it is shown."""
     approval, mail = await office.ask(purpose=LONG)
     await office.reply(mail, "approve")
@@ -138,7 +138,7 @@ async def test_a_yes_to_the_same_call_on_the_page_counts(office):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_calls_that_are_approved_together_are_shown_too(office):
+async def test_calls_that_are_approved_together_are_shown_too(office: Office) -> None:
     """A channel that cut one of them cannot take it among others."""
     approval, _ = await office.ask(purpose=LONG)
     together = moves.Approve(together=True)
@@ -149,7 +149,7 @@ async def test_calls_that_are_approved_together_are_shown_too(office):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_reply_that_overtakes_the_note_of_its_card_waits(office):
+async def test_a_reply_that_overtakes_the_note_of_its_card_waits(office: Office) -> None:
     """The mail is there before the ledger says that it is: the yes is judged a moment later."""
     approval, mail = await office.ask(purpose="z" * 1_000)
     was = approval

@@ -1,8 +1,10 @@
 """The Celery tasks of the channels, called as a worker calls them."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
+from structlog.testing import LogCapture
 
 from builders import MARA
 from deciding import Desk
@@ -32,14 +34,16 @@ def services(ledger, directory, channel=None):
 
 
 @pytest.fixture
-def loop_thread():
+def loop_thread() -> Iterator[LoopThread]:
     """The loop of a worker process."""
     thread = LoopThread()
     yield thread
     thread.stop()
 
 
-async def test_every_stage_has_a_task_of_its_name(loop_thread, redis_url, prefix, directory):
+async def test_every_stage_has_a_task_of_its_name(
+    loop_thread: LoopThread, redis_url: str, prefix: str, directory: Directory
+) -> None:
     """A doorbell for each stage drains it, whatever it carries."""
     store = loop_thread.run(_made(redis_url, prefix))
     ledger = Ledger(store)
@@ -61,7 +65,9 @@ async def test_every_stage_has_a_task_of_its_name(loop_thread, redis_url, prefix
     await asyncio.to_thread(loop_thread.run, ledger.close())
 
 
-def test_a_ledger_that_is_away_is_waited_for(loop_thread, log_output):
+def test_a_ledger_that_is_away_is_waited_for(
+    loop_thread: LoopThread, log_output: LogCapture
+) -> None:
     """A task does not fail because Redis is away: the work stays where it is."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     app = make_celery("memory://")

@@ -18,7 +18,7 @@ def sent() -> Message:
     return Message("card:1", Kind.CARD, shown, "mara", MARA.shown, MARA.email, NOON)
 
 
-def test_a_card_says_all_that_a_decision_needs(sent: Message):
+def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
     """What, with which values, for whom, until when, what to fill in, and the digest."""
     assert text_of(sent).splitlines() == [
         "reimbursement_agent asks to run reimburse",
@@ -32,7 +32,7 @@ def test_a_card_says_all_that_a_decision_needs(sent: Message):
     ]
 
 
-def test_an_outcome_says_also_what_was_asked(sent: Message):
+def test_an_outcome_says_also_what_was_asked(sent: Message) -> None:
     """It takes the place of the card."""
     over = replace(sent, kind=Kind.OUTCOME, headline="Recorded: you rejected it", text="Too much.")
     said = text_of(over)
@@ -41,13 +41,13 @@ def test_an_outcome_says_also_what_was_asked(sent: Message):
     assert "Answer until" not in said
 
 
-def test_a_notice_ends_in_an_example(sent: Message):
+def test_a_notice_ends_in_an_example(sent: Message) -> None:
     """Nothing of the card is in it, and an answer that would have worked is."""
     notice = replace(sent, kind=Kind.NOTICE, headline="Not clear", text="Why?", example="approve 3")
     assert text_of(notice) == "Not clear\nWhy?\nFor instance: approve 3"
 
 
-def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message):
+def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message) -> None:
     """All arguments begin, the text keeps to its length, and a yes there does not count."""
     call = make_call("wire", memo="x" * 50_000, to="ACME", why="y" * 9_000)
     shape = card(ask(make_approval(call=call)), people())
@@ -65,7 +65,7 @@ def test_a_text_that_is_too_long_says_where_the_rest_is(sent: Message):
     assert text_of(long, most=100_000) == text_of(long)
 
 
-def test_what_a_field_starts_as_is_said(sent: Message):
+def test_what_a_field_starts_as_is_said(sent: Message) -> None:
     """A yes that names no value says yes to it."""
     shape = card(asked_approval(template={"days": 0, "paid": True, "to": "ACME"}), people())
     assert "To be filled in: days, paid (it starts as true), to (it starts as ACME)" in text_of(

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
 from builders import MARA, RILEY
+from channels.conftest import Channels
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from channels.writing import subject_of
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.message_ids import (
@@ -24,7 +27,7 @@ from signoff.channels.email.message_ids import (
 )
 from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.pipeline.port import Delivered, Kind
+from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
@@ -47,14 +50,17 @@ def old_id(cause, approval):
 
 
 @pytest.fixture
-def office(channels):
+def office(channels: Channels) -> Channels:
     """The stages of the channels, with the Message-IDs of real mails as receipts."""
     channels.channel._respond = lambda message: Delivered(own_id(message))
     return channels
 
 
+Says = Callable[..., Awaitable[Mapping[str, Message]]]
+
+
 @pytest.fixture
-async def says(office):
+async def says(office: Channels) -> AsyncIterator[Says]:
     """A function that takes in a mail that Mara's domain has signed, and returns what is told."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
@@ -73,7 +79,7 @@ def card_of(office, approval):
     return render(office.channel.find(approval.id), SETTINGS)
 
 
-async def test_a_yes_to_another_mail_is_asked_back(office, says):
+async def test_a_yes_to_another_mail_is_asked_back(office: Channels, says: Says) -> None:
     """Mallory asks about lunch, with the card's address to answer to; Mara's own yes is signed."""
     approval, token = await office.ask()
 
@@ -114,7 +120,9 @@ FOREIGN = {
 
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("text", ["yes", "no", "claim", "forward to cleo: x", "comment: hello"])
-async def test_nothing_is_done_by_an_answer_to_something_else(office, says, headers, text):
+async def test_nothing_is_done_by_an_answer_to_something_else(
+    office: Channels, says: Says, headers, text: str
+) -> None:
     """Neither a yes nor a no, nor anything short of them."""
     other, _ = await office.ask()
     approval, token = await office.ask()
@@ -148,7 +156,7 @@ OURS = {
 
 
 @pytest.mark.parametrize("headers", OURS.values(), ids=OURS)
-async def test_mail_programs_answer_as_they_do(office, says, headers):
+async def test_mail_programs_answer_as_they_do(office: Channels, says: Says, headers) -> None:
     """They drop the thread or keep it, and change the subject a little."""
     approval, token = await office.ask()
     tag = approval.id[-4:]
@@ -157,7 +165,7 @@ async def test_mail_programs_answer_as_they_do(office, says, headers):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_button_in_the_mail_has_the_tag(office, says):
+async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) -> None:
     """What a `mailto:` button fills in counts, without any thread."""
     approval, token = await office.ask()
     card = card_of(office, approval)
@@ -166,7 +174,7 @@ async def test_a_button_in_the_mail_has_the_tag(office, says):
     assert f"%23{approval.id[-4:]}" in page
 
 
-async def test_the_requester_does_nothing_by_an_answer_to_something_else(office):
+async def test_the_requester_does_nothing_by_an_answer_to_something_else(office: Channels) -> None:
     """Their token withdraws, and nobody makes them do so by asking about lunch."""
     approval, _ = await office.ask()
     await office.desk.made(approval.id, moves.AskBack(text="Which team?"), MARA)
@@ -185,7 +193,7 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office)
     assert await riley(**{"In-Reply-To": ours, "Message-ID": "<2@x.example>"}) is State.WITHDRAWN
 
 
-async def test_a_relay_may_replace_our_ids(office):
+async def test_a_relay_may_replace_our_ids(office: Channels) -> None:
     """Of answers to its mails the tag says what they are about, and nothing else will do."""
     intake = Intake(office.desk, mailbox=MAILBOX, rewriting=("amazonses.com",))
     sent = "<0100abc-000000@eu-west-1.amazonses.com>"
@@ -204,7 +212,7 @@ async def test_a_relay_may_replace_our_ids(office):
 
 
 @pytest.mark.parametrize("cause", ["", "notice:x"], ids=["card", "notice"])
-async def test_mails_of_the_last_version_are_answered_too(office, cause):
+async def test_mails_of_the_last_version_are_answered_too(office: Channels, cause: str) -> None:
     """Cards and notices without a code, while such a card is in flight."""
     office.channel._respond = lambda message: Delivered(old_id(message.id, message.card.approval))
     approval, token = await office.ask()
@@ -215,7 +223,7 @@ async def test_mails_of_the_last_version_are_answered_too(office, cause):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_forged_bounce_asks_nobody(office):
+async def test_a_forged_bounce_asks_nobody(office: Channels) -> None:
     """Who knows approval, person and level knows the Message-ID of no card."""
     key = MessageKey(office.ledger)
     secret = await key.get()
@@ -245,7 +253,7 @@ async def test_a_forged_bounce_asks_nobody(office):
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
 
-async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office):
+async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office: Channels) -> None:
     """What was sent under an id is that mail, whether or not its receipt is on record by then."""
     key = MessageKey(office.ledger)
     approval = await office.open()
@@ -259,7 +267,7 @@ async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
 
-async def test_a_card_of_the_last_version_bounces_all_the_same(office):
+async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels) -> None:
     """Its Message-ID has no code; it is known as the receipt of its card."""
     office.channel._respond = lambda message: Delivered(old_id(message.id, message.card.approval))
     approval, _ = await office.ask()
@@ -271,7 +279,7 @@ async def test_a_card_of_the_last_version_bounces_all_the_same(office):
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
 
-async def test_all_processes_have_one_key(ledger):
+async def test_all_processes_have_one_key(ledger: Ledger) -> None:
     """Whoever is first makes it; at the same moment, too."""
     keys = await asyncio.gather(*(MessageKey(ledger).get() for _ in range(8)))
     assert len(set(keys)) == 1
@@ -279,7 +287,7 @@ async def test_all_processes_have_one_key(ledger):
     assert await MessageKey(ledger).get() == keys[0]
 
 
-def test_the_code_is_made_by_the_key_alone():
+def test_the_code_is_made_by_the_key_alone() -> None:
     """It is the same each time, and no other key, approval or cause has it."""
     mine = message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")
     assert mine == message_id("card:ap_x:mara", "ap_x", "signoff.example", key=b"one")

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.reply_tokens import (
     Holder,
     find_holder,
@@ -16,7 +17,7 @@ from signoff.channels.pipeline.reply_tokens import (
 )
 
 
-def test_tokens_are_random_and_fit_a_local_part():
+def test_tokens_are_random_and_fit_a_local_part() -> None:
     """128 bits in 26 lower-case letters and digits; no two are alike."""
     tokens = {new_token() for _ in range(1000)}
     assert len(tokens) == 1000
@@ -25,12 +26,12 @@ def test_tokens_are_random_and_fit_a_local_part():
 
 
 @pytest.mark.parametrize("text", ["", "a" * 25, "a" * 27, "0" * 26, "A" * 26, "ä" * 26])
-def test_what_is_no_token(text):
+def test_what_is_no_token(text: str) -> None:
     """Anything else is not even looked up."""
     assert not is_token(text)
 
 
-async def test_a_token_is_found_whatever_its_case(ledger):
+async def test_a_token_is_found_whatever_its_case(ledger: Ledger) -> None:
     """Mail programs change the case of local parts."""
     change, holder = Change(), Holder("ap_1", "mara", "email")
     token = issue(change, holder, within=timedelta(hours=1))
@@ -42,7 +43,7 @@ async def test_a_token_is_found_whatever_its_case(ledger):
     assert token not in token_key(token)
 
 
-def test_tokens_are_taken_out_of_text():
+def test_tokens_are_taken_out_of_text() -> None:
     """What a server says about an address can be logged."""
     token = new_token()
     text = f"<approvals+{token}@x.example> and APPROVALS+{token.upper()}@x.example: a+b@x.example"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import MARA
+from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.lifecycle import Handoff
@@ -38,7 +39,9 @@ async def told_at_the_end(channels, approval, run, text: str):
     return list(channels.channel.delivered)
 
 
-async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(channels):
+async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
+    channels: Channels,
+) -> None:
     """Who decided, when, what the tool returned and the last word, in the thread of the card."""
     approval, run = await decided(channels, result='{"paid": 250}')
     (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
@@ -50,7 +53,7 @@ async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(chann
     assert told.thread == approval.asked[0].receipt
 
 
-async def test_a_rejection_has_an_end_as_well(channels):
+async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
     """What the agent said when it was told no."""
     approval, run = await decided(channels, yes=False)
     (told,) = await told_at_the_end(channels, approval, run, "I am sorry to hear that.")
@@ -60,13 +63,13 @@ async def test_a_rejection_has_an_end_as_well(channels):
     assert not told.good
 
 
-async def test_where_there_is_nothing_to_tell_nobody_is_told(channels):
+async def test_where_there_is_nothing_to_tell_nobody_is_told(channels: Channels) -> None:
     """A turn without a word, after a call that gave nothing, ends silently."""
     approval, run = await decided(channels)
     assert await told_at_the_end(channels, approval, run, "") == []
 
 
-async def test_who_only_looked_on_is_told_the_outcome_alone(channels):
+async def test_who_only_looked_on_is_told_the_outcome_alone(channels: Channels) -> None:
     """The others read who decided, and are left in peace with the rest."""
     channels.policies = (channels.policies[0].model_copy(update={"ask": ("mara", "cleo")}),)
     approval, run = await decided(channels, result="{}")
@@ -76,7 +79,7 @@ async def test_who_only_looked_on_is_told_the_outcome_alone(channels):
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "\u202eevil", "approve\n\nreject"])
-async def test_an_agents_word_is_shown_safely(channels, text):
+async def test_an_agents_word_is_shown_safely(channels: Channels, text: str) -> None:
     """It is cut to size, and what hides or reorders text is written out."""
     approval, run = await decided(channels, result="{}")
     (told,) = await told_at_the_end(channels, approval, run, text)

@@ -16,7 +16,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 
 async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeChannel]:
@@ -78,7 +78,9 @@ async def test_when_too_few_are_left_an_alarm_says_so_at_once(still_channels: Ch
     assert "2 have to, and no card reaches Cleo Park" in alarm.why
 
 
-async def test_when_too_few_are_left_the_next_level_is_asked(still_channels, clock) -> None:
+async def test_when_too_few_are_left_the_next_level_is_asked(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Although somebody of this one is reached, and without waiting."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"), level("dan"))
 
@@ -93,7 +95,9 @@ async def test_when_too_few_are_left_the_next_level_is_asked(still_channels, clo
     assert whats.index(What.UNROUTABLE) < whats.index(What.ESCALATED)
 
 
-async def test_a_refusal_that_leaves_enough_changes_nothing(still_channels, clock) -> None:
+async def test_a_refusal_that_leaves_enough_changes_nothing(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """One yes is wanted, and one of the two is reached."""
     floor = Floor(still_channels, clock, level("mara", "cleo"), level("dan"))
 

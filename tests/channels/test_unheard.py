@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from builders import MARA
+from channels.conftest import Channels
 from signoff.channels.pipeline.port import Kind
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.worker import turn_results
 
 
-async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(channels):
+async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
+    channels: Channels,
+) -> None:
     """Only who decided, once, in the thread of the card, with the reason."""
     approval, _ = await channels.ask()
     await channels.desk.approve(approval.id, MARA, channel="email")
@@ -31,7 +34,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(channel
     assert (await channels.ledger.approval(approval.id)).handoff is Handoff.FAILED
 
 
-async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels):
+async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels: Channels) -> None:
     """Where nobody decided, nobody's answer was lost."""
     approval, _ = await channels.ask()
     await channels.desk.withdraw(approval.id, by="riley", reason="not needed")

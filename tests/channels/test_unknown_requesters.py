@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, people
+from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.channels.forecast import call_facts
 from signoff.channels.pipeline.targets import ways
@@ -21,13 +22,13 @@ UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """The usual people, who alone may ask."""
     return Directory([MARA, CLEO, RILEY], strangers=False)
 
 
 @pytest.mark.parametrize("user", UNKNOWN)
-async def test_where_they_may_not_ask_the_call_is_refused(channels, user):
+async def test_where_they_may_not_ask_the_call_is_refused(channels: Channels, user: str) -> None:
     """Nobody is asked; the run goes on with a no that says why, and so does the audit."""
     approval = await channels.open(user=user)
     await channels.router.drain()
@@ -44,7 +45,7 @@ async def test_where_they_may_not_ask_the_call_is_refused(channels, user):
 
 
 @pytest.mark.parametrize("user", ["riley", "RILEY@example.com", "r.voss@example.net"])
-async def test_known_people_ask_as_ever(channels, user):
+async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
     """By their id and by each of their addresses."""
     approval, _ = await channels.ask(user=user)
     assert (approval.state, approval.approvers) == (State.PENDING, {"mara"})
@@ -54,7 +55,7 @@ async def test_known_people_ask_as_ever(channels, user):
     ("strangers", "whats"),
     [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
 )
-def test_it_is_foreseen(strangers, whats):
+def test_it_is_foreseen(strangers: bool, whats) -> None:
     """What `policy explain` shows is what the router does."""
     line = foresee(
         [Policy(name="p", ask=("mara",))],
@@ -70,7 +71,9 @@ def test_it_is_foreseen(strangers, whats):
 
 @pytest.mark.parametrize("directory", [people()], ids=["all may ask"])
 @pytest.mark.parametrize("user", ["guest@example.org", "oidc|guest@example.org"])
-async def test_an_unknown_requester_does_not_answer_by_another_spelling(channels, directory, user):
+async def test_an_unknown_requester_does_not_answer_by_another_spelling(
+    channels: Channels, directory: Directory, user: str
+) -> None:
     """Where the sender of an answer may be anybody, they may not be the requester."""
     assert directory.strangers
     channels.policies = (Policy(name="p", ask=("mara",), within="4h", email=EmailProof.TOKEN),)

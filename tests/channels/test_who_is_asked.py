@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from signoff.broker.directory.absences import People
 from signoff.core.approvals.approval import State
 from signoff.core.base.errors import NotAnApprover
@@ -17,6 +18,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.policy import Policy
+from signoff.testing import VirtualClock
 
 ANN, BEN = (
     MARA.model_copy(update={"id": one, "name": one, "email": f"{one}@example.com", "aliases": ()})
@@ -34,7 +36,7 @@ def office(channels, *ask, within="4h", people=(), **groups):
     return channels
 
 
-async def leave(channels, person, delegate, *, until=1):
+async def leave(channels, person, delegate, *, until=1) -> None:
     """Note that somebody is away from today on, as another process does."""
     today = (await channels.ledger.now()).date()
     absence = Absence(start=today, end=today + timedelta(days=until), delegate=delegate)
@@ -49,7 +51,9 @@ async def asked(channels, **parts):
     return await channels.ledger.approval(approval.id)
 
 
-async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(channels):
+async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(
+    channels: Channels,
+) -> None:
     """The same router asks the manager, then the delegate, then the manager again."""
     office(channels, "requester.manager")
     before = await asked(channels)
@@ -66,7 +70,7 @@ async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(channe
     assert (await asked(channels)).approvers == {"mara"}
 
 
-async def test_the_requester_never_stands_in(channels):
+async def test_the_requester_never_stands_in(channels: Channels) -> None:
     """The manager is away, and the requester is the delegate: the default is asked."""
     office(channels, "requester.manager")
     await leave(channels, MARA, "riley")
@@ -77,7 +81,7 @@ async def test_the_requester_never_stands_in(channels):
 
 
 @pytest.mark.parametrize("pick", [Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
-async def test_turns_are_fair_among_processes(channels, pick):
+async def test_turns_are_fair_among_processes(channels: Channels, pick) -> None:
     """Forty requests in one go, two routers: each of four has ten, give or take one a process."""
     queue = Queue(name="q", members=("ann", "ben", "mara", "cleo"), pick=pick)
     office(channels, "queue:q", queues=[queue])
@@ -93,7 +97,7 @@ async def test_turns_are_fair_among_processes(channels, pick):
     assert set(turns) == set(queue.members)
 
 
-async def test_a_turn_passes_over_who_is_away_and_comes_back(channels):
+async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels) -> None:
     """With least-recent, whoever was away is the first to be asked then."""
     queue = Queue(name="q", members=("ann", "ben"), pick=Pick.LEAST_RECENT)
     office(channels, "queue:q", queues=[queue])
@@ -103,7 +107,9 @@ async def test_a_turn_passes_over_who_is_away_and_comes_back(channels):
     assert [(await asked(channels)).approvers for _ in range(2)] == [{"ann"}, {"ben"}]
 
 
-async def test_who_is_on_call_at_that_moment_is_asked(still_channels, clock):
+async def test_who_is_on_call_at_that_moment_is_asked(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """By the ledger's clock: one week one of them, and the other one in the next."""
     start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
     rota = Schedule(name="r", people=("ann", "ben"), start=start, time_zone="Europe/Berlin")
@@ -114,7 +120,9 @@ async def test_who_is_on_call_at_that_moment_is_asked(still_channels, clock):
     assert (await asked(channels)).approvers == {"ben"}
 
 
-async def test_a_deadline_in_working_time_is_of_who_is_asked(still_channels, clock):
+async def test_a_deadline_in_working_time_is_of_who_is_asked(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """Four working hours of a delegate in New York, asked on a Friday evening before the change."""
     worker = CLEO.model_copy(
         update={"time_zone": "America/New_York", "hours": ("Mon-Fri 09:00-17:00",)}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import email.policy
+from collections.abc import AsyncIterator
 from email.message import EmailMessage
 
 import pytest
 
-from channels.conftest import MAILBOX
+from channels.conftest import MAILBOX, Channels
 from channels.writing import subject_of
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.authentication.authenticator import Authenticator
@@ -26,7 +27,7 @@ DMARC = EmailProof.TOKEN_FROM_DMARC
 
 
 @pytest.fixture
-async def zone():
+async def zone() -> AsyncIterator[Zone]:
     """A DNS server that publishes the company's key."""
     async with serving(Zone()) as running:
         running.publish(COMPANY)
@@ -83,7 +84,9 @@ def intake_of(channels, zone: Zone | None = None, *, required: EmailProof = DMAR
         "mara@example.com (stranger@evil.example) <stranger@evil.example>",
     ],
 )
-async def test_somebody_else_with_the_token_decides_nothing(channels, sender):
+async def test_somebody_else_with_the_token_decides_nothing(
+    channels: Channels, sender: str
+) -> None:
     """The person who was asked and the requester are told, and nobody whom the mail names."""
     approval, token = await channels.ask()
     told = await take(channels, answer(token, sender=sender))
@@ -98,7 +101,7 @@ async def test_somebody_else_with_the_token_decides_nothing(channels, sender):
     assert (event.what, event.by) == (What.REFUSED_ANSWER, "")
 
 
-async def test_two_from_headers_are_nobody(channels):
+async def test_two_from_headers_are_nobody(channels: Channels) -> None:
     """A mail with two authors, one of them right, is refused."""
     approval, token = await channels.ask()
     told = await take(channels, b"From: stranger@evil.example\n" + answer(token))
@@ -106,7 +109,7 @@ async def test_two_from_headers_are_nobody(channels):
     assert told["mara"].headline.startswith("Somebody else")
 
 
-async def test_a_strangers_address_is_shown_plainly(channels):
+async def test_a_strangers_address_is_shown_plainly(channels: Channels) -> None:
     """Look-alike letters and line breaks of a stranger do not reach the notices as they are."""
     approval, token = await channels.ask()
     sender = "=?utf-8?q?mara=40example=2Ecom=0D=0ABcc=3A?= <x@xn--mple-5ya.example>"
@@ -115,7 +118,7 @@ async def test_a_strangers_address_is_shown_plainly(channels):
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_token_that_was_handed_on_is_told_to_both(channels, zone):
+async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zone: Zone) -> None:
     """The one who used it is told too, if his mail is proven, and is not shown the call."""
     approval, token = await channels.ask(amount=2500)
     raw = answer(token, sender="cleo@example.com")
@@ -133,13 +136,15 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels, zone):
     assert event.more["proof"]["domain"] == "example.com"
 
 
-async def test_who_is_not_proven_is_not_answered(channels):
+async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:
     """A mail under a colleague's name gets the colleague no mail."""
     _approval, token = await channels.ask()
     assert set(await take(channels, answer(token, sender="cleo@example.com"))) == {"mara", "riley"}
 
 
-async def test_a_signed_answer_decides_and_its_proof_is_kept(channels, zone):
+async def test_a_signed_answer_decides_and_its_proof_is_kept(
+    channels: Channels, zone: Zone
+) -> None:
     """The event of the decision says by what it was proven whose answer it was."""
     approval, token = await channels.ask()
     await take(channels, COMPANY.sign(answer(token)), intake=intake_of(channels, zone))
@@ -153,7 +158,9 @@ async def test_a_signed_answer_decides_and_its_proof_is_kept(channels, zone):
     }
 
 
-async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(channels, zone):
+async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(
+    channels: Channels, zone: Zone
+) -> None:
     """Nothing is decided; the notice goes to the address we know and can be answered."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
@@ -171,7 +178,9 @@ async def test_an_unsigned_answer_is_told_to_the_person_once_a_day(channels, zon
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(channels, zone):
+async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(
+    channels: Channels, zone: Zone
+) -> None:
     """What Mara has signed to somebody else, or to another card, is no answer to this one."""
     intake = intake_of(channels, zone)
     first, other = await channels.ask()
@@ -191,7 +200,9 @@ async def test_a_signed_mail_that_is_sent_on_to_a_token_decides_nothing(channels
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(channels, zone):
+async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(
+    channels: Channels, zone: Zone
+) -> None:
     """Two mails of the same words are not the same mail when only one of them is proven."""
     approval, token = await channels.ask()
     intake = intake_of(channels, zone)
@@ -201,7 +212,9 @@ async def test_a_forged_copy_that_comes_first_does_not_shut_the_real_one_out(cha
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_while_the_dns_is_away_the_mail_waits(channels, zone, monkeypatch):
+async def test_while_the_dns_is_away_the_mail_waits(
+    channels: Channels, zone: Zone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It decides when the DNS is back, and others beside it decide meanwhile."""
     monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     monkeypatch.setattr("signoff.channels.email.authentication.lookup._RESTS", 0.0)
@@ -223,7 +236,9 @@ async def test_while_the_dns_is_away_the_mail_waits(channels, zone, monkeypatch)
         await asyncio.sleep(0.01)
 
 
-async def test_a_dns_that_stays_away_leaves_the_answer_unproven(channels, zone, monkeypatch):
+async def test_a_dns_that_stays_away_leaves_the_answer_unproven(
+    channels: Channels, zone: Zone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After some minutes the person is told; nothing is lost and nothing decided."""
     monkeypatch.setattr("signoff.channels.email.inbound.intake.backoff", lambda _attempts: 0.01)
     zone.broken.add("s1._domainkey.example.com")
@@ -240,7 +255,7 @@ async def test_a_dns_that_stays_away_leaves_the_answer_unproven(channels, zone, 
     assert "the DNS could not be asked" in told.text
 
 
-async def test_results_count_only_from_our_server(channels):
+async def test_results_count_only_from_our_server(channels: Channels) -> None:
     """The same bytes prove it from the relay, and nothing from anywhere else."""
     line = b"Authentication-Results: mx.signoff.example; dmarc=pass header.from=example.com\n"
     intake = intake_of(channels, authserv_id="mx.signoff.example", relays=_networks("10.1.0.0/16"))
@@ -253,7 +268,7 @@ async def test_results_count_only_from_our_server(channels):
 
 
 @pytest.mark.parametrize("sender", ["mara@example.com", "mara.private@mail.example"])
-async def test_a_policy_may_be_content_with_the_token(channels, sender):
+async def test_a_policy_may_be_content_with_the_token(channels: Channels, sender: str) -> None:
     """Whatever the default asks for; then any address will do that is nobody else's."""
     channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
     approval, token = await channels.ask()
@@ -265,7 +280,9 @@ async def test_a_policy_may_be_content_with_the_token(channels, sender):
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_with_the_token_alone_an_unknown_requester_does_not_decide(channels):
+async def test_with_the_token_alone_an_unknown_requester_does_not_decide(
+    channels: Channels,
+) -> None:
     """Who asked is known by the address under which the agent was used, directory or not."""
     channels.policies = (Policy(name="coffee", ask=("mara",), email=EmailProof.TOKEN),)
     approval, token = await channels.ask(user="guest@elsewhere.example")
@@ -273,7 +290,7 @@ async def test_with_the_token_alone_an_unknown_requester_does_not_decide(channel
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_policy_may_ask_for_more_than_the_default(channels, zone):
+async def test_a_policy_may_ask_for_more_than_the_default(channels: Channels, zone: Zone) -> None:
     """The level of the snapshot rules, and an alias is an address like any other."""
     channels.policies = (Policy(name="money", ask=("mara",), email=DMARC),)
     approval, token = await channels.ask()
@@ -284,7 +301,9 @@ async def test_a_policy_may_ask_for_more_than_the_default(channels, zone):
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(channels, zone):
+async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(
+    channels: Channels, zone: Zone
+) -> None:
     """The same proof does not decide twice; after the deadline it decides nothing."""
     intake = intake_of(channels, zone)
     approval, token = await channels.ask()
@@ -301,7 +320,7 @@ async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(channels, 
     assert told["mara"].headline.startswith("Too late")
 
 
-async def test_a_domain_may_be_written_in_its_own_letters(channels):
+async def test_a_domain_may_be_written_in_its_own_letters(channels: Channels) -> None:
     """An address of the directory is compared in the ASCII form that mail programs use."""
     mara = Person(id="mara", email="mara@bücher.example", aliases=("m@straße.example",))
     channels.desk.roster.directory = channels.directory = Directory([mara])
@@ -318,7 +337,7 @@ def _networks(*names):
     return [ipaddress.ip_network(name) for name in names]
 
 
-async def test_two_texts_that_differ_decide_nothing(channels):
+async def test_two_texts_that_differ_decide_nothing(channels: Channels) -> None:
     """A plain "approve" beside a page that says something else: the person is asked again."""
     approval, token = await channels.ask()
     mail = EmailMessage()

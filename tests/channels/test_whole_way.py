@@ -1,10 +1,12 @@
 """The whole way by email: a request goes out as a real mail, and a real reply comes back in."""
 
+from collections.abc import AsyncIterator
 from functools import partial
 
 import aiosmtplib
 import pytest
 
+from channels.conftest import Channels, SinkFactory
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.outbound.channel import EmailChannel, sent_lines
@@ -12,7 +14,7 @@ from signoff.core.approvals.approval import State
 
 
 @pytest.fixture
-async def office(channels, start_sink):
+async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[Channels]:
     """The stages, the manager's mailbox, and the server that takes the answers."""
     channels.sink = await start_sink()
     channels.settings = channels.sink.settings().model_copy(
@@ -25,7 +27,7 @@ async def office(channels, start_sink):
     await channels.server.stop()
 
 
-async def answer(office, mail, text):
+async def answer(office, mail, text) -> None:
     """Send a reply to a mail, as a mail program does, and work through what it causes."""
     sender = mail["To"].addresses[0].addr_spec
     quoted = mail.get_body(("plain",)).get_content().replace("\n", "\n> ")
@@ -58,7 +60,9 @@ async def answer(office, mail, text):
         ("reject over budget", State.REJECTED, "over budget"),
     ],
 )
-async def test_from_the_card_to_the_outcome(office, text, state, reason):
+async def test_from_the_card_to_the_outcome(
+    office: Channels, text: str, state, reason: str
+) -> None:
     """The card arrives, its reply decides, and the outcome arrives in the same thread."""
     approval = await office.open()
     await office.router.drain()
@@ -77,7 +81,7 @@ async def test_from_the_card_to_the_outcome(office, text, state, reason):
     assert "Recorded: you" in outcome.get_body(("plain",)).get_content()
 
 
-async def test_nonsense_and_then_a_value(office):
+async def test_nonsense_and_then_a_value(office: Channels) -> None:
     """A reply that is not understood is answered below it; the answer to that decides."""
     approval = await office.open(template={"approved_days": 0}, tool="request_time_off", days=5)
     await office.router.drain()

@@ -10,6 +10,7 @@ import pytest
 from lxml import html as lxml_html
 
 from builders import CLEO, MARA, NOON, ask, make_approval, people
+from channels.conftest import Channels
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
@@ -139,7 +140,7 @@ def _lines_of(page: str) -> str:
     return unescape("\n".join(one.strip() for one in lines if "mailto:" not in one))
 
 
-async def test_the_same_words_come_by_every_door(channels) -> None:
+async def test_the_same_words_come_by_every_door(channels: Channels) -> None:
     """A remark by the desk and a reason are kept as they are, and control characters are not."""
     approval, _ = await channels.ask()
     await channels.desk.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)

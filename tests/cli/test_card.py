@@ -21,7 +21,7 @@ def ran(*arguments: str, code: int = 0) -> str:
 KINDS = ["confirmation", "payload", "input", "long_running"]
 
 
-def test_samples_for_slack():
+def test_samples_for_slack() -> None:
     """Each kind as the arguments of one call of the Web API."""
     made = json.loads(ran("card", "--sample", "--for", "slack", "--json"))
     assert list(made) == KINDS
@@ -29,7 +29,7 @@ def test_samples_for_slack():
     assert made["confirmation"]["metadata"]["event_type"] == "signoff_card"
 
 
-def test_samples_for_email():
+def test_samples_for_email() -> None:
     """Each kind as a mail: headers, text and HTML."""
     made = json.loads(ran("card", "--sample", "--for", "email", "--json"))
     assert list(made) == KINDS
@@ -39,18 +39,18 @@ def test_samples_for_email():
     assert mail["Auto-Submitted"] == "auto-generated"
 
 
-def test_samples_as_text():
+def test_samples_as_text() -> None:
     """What stands in the mail's text part."""
     assert "Conference in Lisbon" in ran("card", "--sample")
 
 
 @pytest.mark.parametrize("arguments", [[], ["ap_x", "--sample"], ["--sample", "--for", "fax"]])
-def test_wrong_arguments_are_named(arguments: list[str]):
+def test_wrong_arguments_are_named(arguments: list[str]) -> None:
     """Neither an id nor a sample, both, and a form that there is none of."""
     ran("card", *arguments, code=2)
 
 
-def test_a_manifest_for_http():
+def test_a_manifest_for_http() -> None:
     """Slack takes no address without TLS."""
     made = json.loads(ran("slack", "manifest", "--url", "https://signoff.example.com"))
     assert made["settings"]["interactivity"]["request_url"].endswith("/slack/interactions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ ask = ["mara"]
 
 
 @pytest.fixture
-def write(tmp_path: Path, redis_url: str, prefix: str):
+def write(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., Path]:
     """A function that writes settings and returns their file."""
 
     def write_(page: str = "http://localhost:8080", more: str = "") -> Path:
@@ -58,7 +59,7 @@ def run(file: Path, *words: str, code: int = 0) -> str:
     return result.output
 
 
-def test_a_link_for_development(write, redis_url: str, prefix: str) -> None:
+def test_a_link_for_development(write: Callable[..., Path], redis_url: str, prefix: str) -> None:
     """It leads to the page on this machine, and is a link that signs this person in."""
     link = json.loads(run(write(), "inbox", "link", "mara@example.com", "--json"))["link"]
     start, _, token = link.rpartition("/")
@@ -77,13 +78,17 @@ def test_a_link_for_development(write, redis_url: str, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("page", "words"), [("https://approvals.example.com", "is not on this machine")]
 )
-def test_no_link_leads_to_another_machine(write, page: str, words: str) -> None:
+def test_no_link_leads_to_another_machine(
+    write: Callable[..., Path], page: str, words: str
+) -> None:
     """What works in any browser is for development alone."""
     assert words in run(write(page), "inbox", "link", "mara", code=2)
     assert "no person" in run(write(), "inbox", "link", "nobody", code=2)
 
 
-def test_an_operator_signs_somebody_out(write, redis_url: str, prefix: str) -> None:
+def test_an_operator_signs_somebody_out(
+    write: Callable[..., Path], redis_url: str, prefix: str
+) -> None:
     """Everywhere, at once; also somebody who has left the directory."""
     file = write()
 
@@ -106,7 +111,7 @@ def test_an_operator_signs_somebody_out(write, redis_url: str, prefix: str) -> N
     run(file, "people", "sign-out", "long-gone")
 
 
-def test_links_that_no_mail_carries_are_told(write) -> None:
+def test_links_that_no_mail_carries_are_told(write: Callable[..., Path]) -> None:
     """A page for others, and mail that does not leave this machine."""
     page = "https://approvals.example.com"
     (found,) = check(load_settings(write(page)))
@@ -115,7 +120,9 @@ def test_links_that_no_mail_carries_are_told(write) -> None:
     assert check(load_settings(write())) == []
 
 
-async def test_the_doctor_asks_the_sign_in_of_the_company(write, ledger: Ledger) -> None:
+async def test_the_doctor_asks_the_sign_in_of_the_company(
+    write: Callable[..., Path], ledger: Ledger
+) -> None:
     """And says where it has to send people back to, or what is wrong with it."""
     with provider() as company:
         more = f'sign_in = ["oidc"]\n[inbox.oidc]\nissuer = "{company.issuer}"\nclient_id = "x"'

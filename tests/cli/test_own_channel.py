@@ -139,7 +139,9 @@ async def firm(
         ("reject: over budget", State.REJECTED, "over budget"),
     ],
 )
-async def test_from_the_card_to_the_outcome(firm: Firm, words: str, state: State, said: str):
+async def test_from_the_card_to_the_outcome(
+    firm: Firm, words: str, state: State, said: str
+) -> None:
     """The card is posted, its answer decides, and the card is rewritten."""
     approval = await firm.open()
     assert "amount: 2500" in firm.shown()[0]
@@ -155,7 +157,7 @@ async def test_from_the_card_to_the_outcome(firm: Firm, words: str, state: State
     assert "amount: 2500" in card
 
 
-async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm):
+async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm) -> None:
     """An answer that is none decides nothing, and an example stands in the thread."""
     approval = await firm.open()
     await firm.say(f"{approval.id} banana")
@@ -165,7 +167,7 @@ async def test_what_is_unclear_is_asked_about_below_the_card(firm: Firm):
     assert "approve" in notice["message"]
 
 
-async def test_who_is_not_asked_decides_nothing(firm: Firm):
+async def test_who_is_not_asked_decides_nothing(firm: Firm) -> None:
     """Somebody else, a stranger and a forged command are told so, and nothing is decided."""
     approval = await firm.open()
     forged = await firm.say(f"{approval.id} approve", token="guessed")
@@ -181,14 +183,14 @@ async def test_who_is_not_asked_decides_nothing(firm: Firm):
     assert (await firm.parts.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_an_agents_text_is_literal(firm: Firm):
+async def test_an_agents_text_is_literal(firm: Firm) -> None:
     """No line of what an agent wrote begins where Mattermost would read it as markup."""
     await firm.open(note="@all see\n[your bank](https://evil.example)\n```\n@here")
     text = firm.shown()[0]
     assert not re.search(r"^(?!    ).*(@all|evil|@here)", text, re.MULTILINE)
 
 
-async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm):
+async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm) -> None:
     """A card that the channel refuses goes out as a mail to the same person."""
     firm.town.users.clear()
     approval = await firm.open()
@@ -200,7 +202,7 @@ async def test_whom_it_does_not_reach_is_asked_by_mail(firm: Firm):
     ]
 
 
-async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch):
+async def test_the_doctor_finds_it(firm: Firm, monkeypatch: pytest.MonkeyPatch) -> None:
     """`signoff doctor` says that a channel can be made, or why not."""
     (good,) = own_channels(firm.parts.settings)
     assert (good.level, good.text) == (
@@ -226,7 +228,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """The error names the table, what went wrong, and what to do."""
     monkeypatch.syspath_prepend(FILE.parent)
     factory, more, said = BROKEN[case]
@@ -246,7 +248,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_table_that_is_wrong_is_refused(case: str, tmp_path: Path):
+def test_a_table_that_is_wrong_is_refused(case: str, tmp_path: Path) -> None:
     """A channel cannot take a name whose word is worth more, nor be without a factory."""
     text, said = WRONG[case]
     file = tmp_path / "signoff.toml"
@@ -268,7 +270,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_channels_and_addresses_fit_together(case: str, tmp_path: Path):
+def test_channels_and_addresses_fit_together(case: str, tmp_path: Path) -> None:
     """`signoff config check` says which policy or person names a channel that does not fit."""
     (old, new), key, said = ODD[case]
     text = SETTINGS.format(redis="redis://127.0.0.1/0", prefix="x", town="http://127.0.0.1")
@@ -279,7 +281,7 @@ def test_channels_and_addresses_fit_together(case: str, tmp_path: Path):
     assert any(key == one and said in words for one, words in found), found
 
 
-def test_the_page_has_the_example_as_it_is():
+def test_the_page_has_the_example_as_it_is() -> None:
     """docs/how-to/add-a-channel.md shows the file that these tests run, and it is short."""
     code = FILE.read_text(encoding="utf-8")
     assert f"```python\n{code}```" in PAGE.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyotp
@@ -34,7 +35,7 @@ ask = ["cleo"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, redis_url: str, prefix: str):
+def run(tmp_path: Path, redis_url: str, prefix: str) -> Callable[..., str]:
     """A function that runs the command on settings with an inbox page."""
     file = tmp_path / "signoff.toml"
     file.write_text(SETTINGS.format(url=redis_url, prefix=prefix))
@@ -47,7 +48,7 @@ def run(tmp_path: Path, redis_url: str, prefix: str):
     return call
 
 
-def test_enrolling_shows_a_secret_once(run) -> None:
+def test_enrolling_shows_a_secret_once(run: Callable[..., str]) -> None:
     """As a QR code and as an address; by then the list knows, and a second time is refused."""
     shown = run("people", "enroll", "Mara@Example.com")
     (uri,) = [line for line in shown.splitlines() if line.startswith("otpauth://")]
@@ -61,7 +62,7 @@ def test_enrolling_shows_a_secret_once(run) -> None:
     assert "yes" in run("people", "list")
 
 
-def test_unenrolling(run) -> None:
+def test_unenrolling(run: Callable[..., str]) -> None:
     """It is said whether there was anything to take away; people who have gone can be named."""
     run("people", "enroll", "mara")
     assert "All second factors of" in run("people", "unenroll", "mara@example.com")
@@ -109,7 +110,7 @@ async def test_the_doctor_says_who_cannot_take_a_second_step(
         await ledger.close()
 
 
-def test_an_absence_is_set_and_ended(run) -> None:
+def test_an_absence_is_set_and_ended(run: Callable[..., str]) -> None:
     """From today where no day is given; the list says who decides instead."""
     said = run("people", "away", "Mara@example.com", "--until", "9999-12-31", "--delegate", "cleo")
     assert "until 9999-12-31, cleo decides" in said
@@ -134,7 +135,9 @@ def test_an_absence_is_set_and_ended(run) -> None:
         (("tom", "--until", "9999-12-31"), "no person 'tom'"),
     ],
 )
-def test_an_absence_that_cannot_be_is_refused(run, words: tuple[str, ...], message: str) -> None:
+def test_an_absence_that_cannot_be_is_refused(
+    run: Callable[..., str], words: tuple[str, ...], message: str
+) -> None:
     """With what to do; nobody is away after that."""
     code = 2 if "no person" in message else 1
     assert message in " ".join(run("people", "away", *words, code=code).split())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+from cli.conftest import Invoke
 
 
-def test_events_are_lines_for_people_and_for_machines(invoke, settings_file):
+def test_events_are_lines_for_people_and_for_machines(invoke: Invoke, settings_file: Path) -> None:
     """Each event is a line with its time, what it is about, what happened and who did it."""
     for user in ("riley", "sam"):
         assert invoke("run", "finance", "Reimburse me", "--user", user).exit_code == 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from cli.conftest import Invoke
 
-def test_a_token_is_made_shown_once_listed_and_revoked(invoke, settings_file):
+
+def test_a_token_is_made_shown_once_listed_and_revoked(invoke: Invoke, settings_file: Path) -> None:
     """The secret is printed when it is made, and by nothing else."""
     scopes = ("--scope", "approvals:read", "--scope", "approvals:decide")
     made = invoke("tokens", "create", "--person", "mara@example.com", *scopes, "--expires", "90d")
@@ -37,7 +40,9 @@ def test_a_token_is_made_shown_once_listed_and_revoked(invoke, settings_file):
         (("--person", "mara", "--user", "x", "--scope", "runs:read"), "Make two"),
     ],
 )
-def test_a_token_that_nobody_may_have_is_not_made(invoke, settings_file, arguments, words):
+def test_a_token_that_nobody_may_have_is_not_made(
+    invoke: Invoke, settings_file: Path, arguments: tuple[str, ...], words: str
+) -> None:
     """What is wrong is said, and nothing is kept."""
     refused = invoke("tokens", "create", *arguments)
     assert refused.exit_code in {1, 2}

@@ -17,7 +17,7 @@ def hours(*lengths: int) -> tuple[Span, ...]:
     return tuple(Span(timedelta(hours=one)) for one in lengths)
 
 
-def test_every_four_hours():
+def test_every_four_hours() -> None:
     """The word stands for the moments, and a record of it is read back as the same."""
     policy = Policy(name="a", ask=("mara",), remind="every 4h", within="1d")
     assert policy.remind[:3] == hours(4, 8, 12)
@@ -25,20 +25,20 @@ def test_every_four_hours():
     assert Policy.model_validate_json(policy.model_dump_json()).remind == policy.remind
 
 
-def test_every_two_days_of_work():
+def test_every_two_days_of_work() -> None:
     """Working time is repeated as working time."""
     remind = Fallback(ask=("mara",), remind="every 2d business").remind
     assert remind[1] == Span(timedelta(), business=True, days=4)
 
 
 @pytest.mark.parametrize("text", ["4h", "every", "every soon", "every 0s", "every -4h"])
-def test_what_is_no_interval(text: str):
+def test_what_is_no_interval(text: str) -> None:
     """It is refused, with what could be written."""
     with pytest.raises(ValidationError, match=r"write|every|between"):
         Policy(name="a", ask=("mara",), remind=text)
 
 
-def test_a_year_is_the_most():
+def test_a_year_is_the_most() -> None:
     """No reminder lies behind the longest time there is."""
     remind = Policy(name="a", ask=("mara",), remind="every 100d").remind
     assert remind == tuple(Span(timedelta(days=one)) for one in (100, 200, 300))
@@ -54,6 +54,6 @@ def test_a_year_is_the_most():
         (list("ABCDEFG"), "A, B, C, D, E and 2 more"),
     ],
 )
-def test_people_are_named_in_a_sentence(names: list[str], sentence: str):
+def test_people_are_named_in_a_sentence(names: list[str], sentence: str) -> None:
     """As people write it."""
     assert named(names) == sentence

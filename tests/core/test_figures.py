@@ -18,7 +18,7 @@ PERCENTS = st.integers(1, 100)
 
 
 @given(LENGTHS, PERCENTS)
-def test_a_percentile_is_what_it_says(values, percent):
+def test_a_percentile_is_what_it_says(values, percent) -> None:
     """So many do not exceed it, fewer do not exceed anything smaller, and it is one of them."""
     found = percentile(values, percent)
     assert found in values
@@ -27,7 +27,7 @@ def test_a_percentile_is_what_it_says(values, percent):
 
 
 @given(LENGTHS, PERCENTS, PERCENTS, st.randoms())
-def test_percentiles_rise_and_know_no_order(values, one, other, random):
+def test_percentiles_rise_and_know_no_order(values, one, other, random) -> None:
     """A higher one is never less, and the order of the values changes nothing."""
     low, high = sorted((one, other))
     assert percentile(values, low) <= percentile(values, high)
@@ -40,14 +40,14 @@ def test_percentiles_rise_and_know_no_order(values, one, other, random):
 @pytest.mark.parametrize(
     ("values", "percent"), [([], 50), ([timedelta()], 0), ([timedelta()], 101)]
 )
-def test_there_is_no_such_percentile(values, percent):
+def test_there_is_no_such_percentile(values, percent: int) -> None:
     """Of nothing there is none."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(values, percent)
 
 
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- the zone is beside it
-def test_a_week_begins_on_monday(moment):
+def test_a_week_begins_on_monday(moment) -> None:
     """And the moment is one of its seven days."""
     monday = week_of(moment)
     assert monday.weekday() == 0
@@ -66,7 +66,7 @@ def decided(
     return move(MARA, people(), channel="cli", now=NOON + timedelta(hours=hours))[0]
 
 
-def test_how_long_people_took():
+def test_how_long_people_took() -> None:
     """By queue; what no queue was asked has a row of its own; deadlines and grants do not count."""
     late = asked_approval()
     late, _ = late.time_out(now=late.deadline)
@@ -82,7 +82,7 @@ def test_how_long_people_took():
     assert found.since == NOON + timedelta(hours=1)
 
 
-def test_what_came_of_it():
+def test_what_came_of_it() -> None:
     """By tool and week, the latest first; what was withdrawn or timed out counts too."""
     withdrawn, _ = asked_approval().withdraw(by="riley", reason="no", now=NOON)
     found = figures_of(
@@ -105,7 +105,7 @@ def test_what_came_of_it():
     ]
 
 
-def test_only_some_queues():
+def test_only_some_queues() -> None:
     """Whoever is in one queue gets the figures of that one, and nothing of others."""
     all_ = [decided(1, queue="finance"), decided(2, queue="legal"), decided(3)]
     found = figures_of(all_, queues=["queue:finance"])

@@ -65,7 +65,7 @@ json_values = st.recursive(
         ("tags", '["a", "b"]', ["a", "b"]),
     ],
 )
-def test_text_becomes_what_the_template_asks_for(field, text, value):
+def test_text_becomes_what_the_template_asks_for(field: str, text: str, value) -> None:
     """Text that can mean one thing becomes a value of the kind its field starts with."""
     read = parse_values(EXPENSE, {field: text})[field]
     assert read == value
@@ -111,7 +111,7 @@ def test_text_becomes_what_the_template_asks_for(field, text, value):
         ("tags", '{"a": 1}'),
     ],
 )
-def test_text_that_is_not_of_the_kind_is_refused(field, text):
+def test_text_that_is_not_of_the_kind_is_refused(field: str, text) -> None:
     """A refusal names the field, what was read, and an example."""
     with pytest.raises(PayloadError) as refusal:
         parse_values(EXPENSE, {field: text})
@@ -124,7 +124,7 @@ def test_text_that_is_not_of_the_kind_is_refused(field, text):
     assert len(str(error)) < 600
 
 
-def test_names_are_found_as_people_write_them():
+def test_names_are_found_as_people_write_them() -> None:
     """Case, spaces, hyphens and underscores in a name do not matter as long as one field fits."""
     assert find_field({"approved_days": 0}, "Approved days") == "approved_days"
     assert find_field({"approved_days": 0}, "days") is None
@@ -133,7 +133,7 @@ def test_names_are_found_as_people_write_them():
     assert parse_values({"approved_days": 0}, {"APPROVED-DAYS": "3"}) == {"approved_days": 3}
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """A person who mistypes a field learns what the fields are called."""
     with pytest.raises(PayloadError, match='"amount", "note"'):
         parse_values({"amount": 0, "note": ""}, {"sum": "3"})
@@ -141,13 +141,13 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
         parse_values({}, {"sum": "3"})
 
 
-def test_a_field_given_twice_is_refused():
+def test_a_field_given_twice_is_refused() -> None:
     """Two spellings of one field do not silently overwrite each other."""
     with pytest.raises(PayloadError, match="twice"):
         parse_values({"amount": 0}, {"amount": "3", "Amount": "4"})
 
 
-def test_a_template_that_is_no_object_has_one_field():
+def test_a_template_that_is_no_object_has_one_field() -> None:
     """A bare template is filled through the name "value", and filled it is bare again."""
     assert parse_values(0, {"value": "3"}) == {"value": 3}
     assert fill(0, {"value": 3}) == 3
@@ -155,7 +155,7 @@ def test_a_template_that_is_no_object_has_one_field():
     assert missing_fields(5, None) == []
 
 
-def test_without_a_template_anything_is_taken():
+def test_without_a_template_anything_is_taken() -> None:
     """A tool that said nothing about its payload gets JSON where it is JSON and text elsewhere."""
     assert parse_values(None, {"a": "3", "b": "x"}) == {"a": 3, "b": "x"}
     assert fill(None, {"a": 3}) == {"a": 3}
@@ -163,7 +163,7 @@ def test_without_a_template_anything_is_taken():
     assert missing_fields(None, None) == []
 
 
-def test_blank_fields_are_missing_until_somebody_fills_them():
+def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
     """Zero, empty text and None were chosen by nobody; False, [] and {} are values."""
     template = {
         "n": 0,
@@ -180,7 +180,7 @@ def test_blank_fields_are_missing_until_somebody_fills_them():
     assert missing_fields(template, {"n": 0, "s": ""}) == ["r", "x"]
 
 
-def test_a_payload_is_laid_over_its_template():
+def test_a_payload_is_laid_over_its_template() -> None:
     """What a form leaves out stays as the template has it, at every depth."""
     template = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
     assert check_payload(template, {"who": {"age": 31}, "free": {"k": [1]}, "list": [1, "a"]}) == {
@@ -223,14 +223,14 @@ def test_a_payload_is_laid_over_its_template():
         (None, {"a": object()}, "a"),
     ],
 )
-def test_a_payload_of_another_shape_is_refused(template, payload, key):
+def test_a_payload_of_another_shape_is_refused(template, payload, key: str) -> None:
     """A structured payload has the template's keys and kinds, and booleans are no numbers."""
     with pytest.raises(PayloadError) as refusal:
         check_payload(template, payload)
     assert refusal.value.key == key
 
 
-def test_bottomless_payloads_are_refused():
+def test_bottomless_payloads_are_refused() -> None:
     """Nesting has an end, so that checking it cannot exhaust the stack."""
     deep: object = 1
     for _ in range(100):
@@ -240,7 +240,7 @@ def test_bottomless_payloads_are_refused():
 
 
 @given(json_values, st.dictionaries(st.text(max_size=8), st.text(max_size=60), max_size=4))
-def test_parsing_raises_nothing_but_payload_errors(template, entries):
+def test_parsing_raises_nothing_but_payload_errors(template, entries) -> None:
     """Any template and any text end in values or in a PayloadError."""
     try:
         values = parse_values(template, entries)
@@ -250,7 +250,7 @@ def test_parsing_raises_nothing_but_payload_errors(template, entries):
 
 
 @given(json_values, json_values)
-def test_checking_raises_nothing_but_payload_errors(template, payload):
+def test_checking_raises_nothing_but_payload_errors(template, payload) -> None:
     """Any template and any payload end in a payload or in a PayloadError."""
     try:
         checked = check_payload(template, payload)
@@ -260,7 +260,7 @@ def test_checking_raises_nothing_but_payload_errors(template, payload):
 
 
 @given(st.integers(-LARGEST_NUMBER, LARGEST_NUMBER))
-def test_every_whole_number_survives_being_typed(number):
+def test_every_whole_number_survives_being_typed(number) -> None:
     """What is typed as plain digits arrives as that number."""
     assert parse_values({"n": 0}, {"n": str(number)}) == {"n": number}
     assert parse_values({"n": 0}, {"n": example_value(number)}) == {"n": number or 3}
@@ -269,7 +269,7 @@ def test_every_whole_number_survives_being_typed(number):
 @given(
     scalars.filter(lambda value: value is None or not isinstance(value, int) or abs(value) < 2**53)
 )
-def test_examples_are_accepted(start):
+def test_examples_are_accepted(start) -> None:
     """The example shown for a field is text that the field takes."""
     assert set(parse_values({"field": start}, {"field": example_value(start)})) == {"field"}
 
@@ -298,7 +298,7 @@ def test_examples_are_accepted(start):
         *("21 de novembro de 2026", "21 nov. 2026", "21 NOV 2026", "2026 November 21"),
     ],
 )
-def test_days_are_read_as_people_write_them(text):
+def test_days_are_read_as_people_write_them(text) -> None:
     """A field that starts as a day takes one in every form that can mean one day only."""
     assert parse_values({"day": "2026-01-01"}, {"day": text}) == {"day": "2026-11-21"}
 
@@ -311,7 +311,7 @@ def test_days_are_read_as_people_write_them(text):
         *("21 21 2026", "1 Nov 21 2026", "9" * 50, "21_11_2026", "-21.11.2026x"),
     ],
 )
-def test_a_day_that_is_none_or_two_is_refused(text):
+def test_a_day_that_is_none_or_two_is_refused(text) -> None:
     """The message says what was read and shows a day that would be taken."""
     with pytest.raises(PayloadError) as caught:
         parse_values({"day": "2026-01-01"}, {"day": text})
@@ -321,7 +321,7 @@ def test_a_day_that_is_none_or_two_is_refused(text):
 
 
 @given(st.dates(), st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d %B %Y", "%b %d, %Y", "%Y/%m/%d"]))
-def test_every_day_is_read_back(day, form):
+def test_every_day_is_read_back(day, form) -> None:
     """What is written in an unambiguous form is that day."""
     year = f"{day.year:04}"
     text = day.strftime(form.replace("%Y", "YYYY")).replace("YYYY", year)
@@ -331,7 +331,7 @@ def test_every_day_is_read_back(day, form):
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_day_or_is_refused(text):
+def test_any_text_is_a_day_or_is_refused(text) -> None:
     """Nothing else comes out than a day."""
     try:
         value = parse_values({"day": "2026-01-01"}, {"day": text})["day"]
@@ -343,7 +343,7 @@ def test_any_text_is_a_day_or_is_refused(text):
 @pytest.mark.parametrize(
     "text", ["1 23", "12 34 567", "1 234 56", "1 234.", "1'23'4", " ' ", "1 2 3"]
 )
-def test_numbers_grouped_wrongly_are_refused(text):
+def test_numbers_grouped_wrongly_are_refused(text: str) -> None:
     """A space groups three digits or it separates two numbers."""
     with pytest.raises(PayloadError):
         parse_values(EXPENSE, {"rate": text})

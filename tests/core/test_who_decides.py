@@ -125,7 +125,7 @@ def test_unknown_identities_are_only_themselves() -> None:
     assert not directory.same("mara@ехample.com", "mara@example.com")  # a Cyrillic e
 
 
-def test_a_look_alike_letter_is_another_address():
+def test_a_look_alike_letter_is_another_address() -> None:
     """No letter of another script is folded onto an ASCII one, whatever its case is."""
     directory = Directory([Person(id="kim", email="kim@example.com")])
     assert directory.find("KIM@Example.com") is not None

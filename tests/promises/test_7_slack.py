@@ -26,7 +26,7 @@ CLICKS = 200
 
 
 @pytest.mark.promise
-async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path):
+async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path) -> None:
     """Buttons, modals, mail and the command line: the agent goes on, and Slack and mail tell it."""
     async with slack_office(tmp_path, "worker", "channels", "gateway", socket=True) as office:
         slack, plant = office.slack, office.plant
@@ -108,7 +108,7 @@ async def _stopped_quietly(office: SlackOffice, *names: str) -> None:
 
 @pytest.mark.promise
 @pytest.mark.soak
-async def test_deaths_on_the_way_and_many_hands(tmp_path: Path):
+async def test_deaths_on_the_way_and_many_hands(tmp_path: Path) -> None:
     """Killed before and after a click counts, between a post and its record; 200 hands at once."""
     async with slack_office(tmp_path, "worker", "channels", "gateway") as office:
         first = await _gateway_dies_before_a_click_counts(office)

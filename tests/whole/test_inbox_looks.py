@@ -48,7 +48,9 @@ KEPT += ("security", "away", "all")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(redis_url, tmp_path_factory):
+async def place(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Premises]:
     """One gateway and one browser for all of these tests."""
     folder = tmp_path_factory.mktemp("looks")
     async with premises(redis_url, folder, f"{{looks-{secrets.token_hex(4)}}}:") as made:

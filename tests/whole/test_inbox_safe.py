@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import pytest
@@ -36,7 +37,9 @@ OURS = """
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(redis_url, tmp_path_factory):
+async def place(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Premises]:
     """One gateway and one browser for all of these tests."""
     folder = tmp_path_factory.mktemp("safe")
     async with premises(redis_url, folder, f"{{safe-{secrets.token_hex(4)}}}:") as made:

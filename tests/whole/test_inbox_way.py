@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -21,7 +22,9 @@ OVERFLOWS = "document.documentElement.scrollWidth > document.documentElement.cli
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def place(redis_url, tmp_path_factory):
+async def place(
+    redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Premises]:
     """One gateway and one browser for all of these tests."""
     folder = tmp_path_factory.mktemp("way")
     with pytest.MonkeyPatch.context() as patch:

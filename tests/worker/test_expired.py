@@ -37,7 +37,9 @@ async def approved(office: Office, **terms: object):
     [({}, WEEK), ({"valid_for": timedelta(minutes=10)}, timedelta(minutes=10))],
     ids=["general", "of the policy"],
 )
-async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(office, terms, valid_for):
+async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
+    office: Office, terms, valid_for
+) -> None:
     """The same call gets another approval, which says when the first yes was, and runs once."""
     run, first = await approved(office, **terms)
     office.clock.moment += valid_for
@@ -63,7 +65,7 @@ async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(office, t
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])
-async def test_just_before_it_is_good_and_a_no_never_expires(office, answer):
+async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, answer: str) -> None:
     """A no runs nothing, however old it is."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
@@ -76,7 +78,7 @@ async def test_just_before_it_is_good_and_a_no_never_expires(office, answer):
     assert office.journal.exists() is (answer == "approve")
 
 
-async def test_a_yes_that_expires_on_its_way_starts_nothing(office):
+async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> None:
     """The guard looks again, just before the tool: the run fails, and says why."""
     guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
     apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
@@ -90,7 +92,7 @@ async def test_a_yes_that_expires_on_its_way_starts_nothing(office):
     assert (await office.ledger.approval(first.id)).handoff is Handoff.FAILED
 
 
-async def test_a_no_to_the_second_question_undoes_the_yes(office):
+async def test_a_no_to_the_second_question_undoes_the_yes(office: Office) -> None:
     """The first yes is not good for anything any more."""
     run, _ = await approved(office)
     office.clock.moment += WEEK
@@ -102,7 +104,7 @@ async def test_a_no_to_the_second_question_undoes_the_yes(office):
     assert office.executed() == []
 
 
-async def test_the_second_yes_may_expire_too(office):
+async def test_the_second_yes_may_expire_too(office: Office) -> None:
     """Each question has an approval of its own."""
     run, first = await approved(office)
     office.clock.moment += WEEK

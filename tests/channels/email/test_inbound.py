@@ -3,11 +3,15 @@
 import asyncio
 import json
 import logging
+import shutil
 import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 
 import aiosmtplib
 import pytest
+from structlog.testing import LogCapture
 
 from channels.conftest import write_certificate
 from signoff.broker.ledger.change import Change
@@ -30,7 +34,7 @@ def settings(**inbound):
 
 
 @pytest.fixture
-async def server(ledger):
+async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     """A running mail server."""
     running = MailServer(settings(), ledger)
     await running.start()
@@ -39,7 +43,7 @@ async def server(ledger):
 
 
 @pytest.fixture
-async def address(ledger):
+async def address(ledger: Ledger) -> str:
     """An address whose token was issued."""
     change = Change()
     token = issue(change, Holder("ap_1", "mara", "email"), within=timedelta(hours=1))
@@ -56,7 +60,9 @@ async def send(server, recipients, raw=MAIL, sender="mara@example.com", **option
         return await client.sendmail(sender, recipients, raw, **options)
 
 
-async def test_a_mail_is_stored_with_its_envelope(server, ledger, address):
+async def test_a_mail_is_stored_with_its_envelope(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """What is acknowledged is in the ledger, byte for byte, with work for the intake."""
     _, answer = await send(server, [address])
 
@@ -70,7 +76,9 @@ async def test_a_mail_is_stored_with_its_envelope(server, ledger, address):
     assert "stored" in answer
 
 
-async def test_the_same_bytes_again_are_acknowledged_and_not_stored(server, ledger, address):
+async def test_the_same_bytes_again_are_acknowledged_and_not_stored(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """A sender whose connection broke before our answer sends again, and is content."""
     await send(server, [address])
     _, answer = await send(server, [address])
@@ -89,7 +97,7 @@ async def test_the_same_bytes_again_are_acknowledged_and_not_stored(server, ledg
         "postmaster@signoff.example",
     ],
 )
-async def test_nobody_else_gets_mail_here(server, recipient):
+async def test_nobody_else_gets_mail_here(server: MailServer, recipient: str) -> None:
     """An unknown token, another mailbox and another domain get one and the same answer."""
     with pytest.raises(aiosmtplib.SMTPRecipientsRefused) as caught:
         await send(server, [recipient])
@@ -97,7 +105,9 @@ async def test_nobody_else_gets_mail_here(server, recipient):
     assert (refused.code, refused.message) == (550, "5.1.1 No such mailbox here")
 
 
-async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(ledger):
+async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(
+    ledger: Ledger,
+) -> None:
     """With `bounces` off a report comes back to the sender's address; nothing else does."""
     plain = settings().model_copy(update={"bounces": False, "sender": f"Signoff <{MAILBOX}>"})
     server = MailServer(plain, ledger)
@@ -109,20 +119,26 @@ async def test_a_report_to_the_plain_mailbox_is_taken_where_no_token_was_sent(le
     await server.stop()
 
 
-async def test_an_unknown_recipient_beside_a_known_one(server, ledger, address):
+async def test_an_unknown_recipient_beside_a_known_one(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """One wrong recipient does not keep the mail from the right one."""
     errors, _ = await send(server, ["nobody@signoff.example", address])
     assert list(errors) == ["nobody@signoff.example"]
     assert len((await ledger.claim("intake")).items) == 1
 
 
-async def test_case_does_not_matter_in_the_address(server, ledger, address):
+async def test_case_does_not_matter_in_the_address(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """Mail programs change the case of addresses."""
     await send(server, [address.upper()])
     assert len((await ledger.claim("intake")).items) == 1
 
 
-async def test_the_empty_sender_of_a_bounce(server, ledger, address):
+async def test_the_empty_sender_of_a_bounce(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """A bounce comes in like any other mail, and is known by its empty sender."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     commands = [
@@ -143,7 +159,7 @@ async def test_the_empty_sender_of_a_bounce(server, ledger, address):
     assert stored.traced.startswith(b"Return-Path: <>\r\n")
 
 
-async def test_a_mail_that_is_too_large(ledger, address):
+async def test_a_mail_that_is_too_large(ledger: Ledger, address: str) -> None:
     """What is over the limit is turned away, announced or not, and is not stored."""
     server = MailServer(settings(max_bytes=16 << 10), ledger)
     await server.start()
@@ -171,13 +187,17 @@ async def test_a_mail_that_is_too_large(ledger, address):
     assert (await ledger.claim("intake")).items == ()
 
 
-async def test_lines_longer_than_the_standard_allows_are_taken(server, ledger, address):
+async def test_lines_longer_than_the_standard_allows_are_taken(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """A manager's answer is not turned away because a mail program wrote a long line."""
     await send(server, [address], MAIL + b"x" * 5000 + b"\r\n")
     assert len((await ledger.claim("intake")).items) == 1
 
 
-async def test_utf8_addresses_and_eight_bit_text(server, ledger, address):
+async def test_utf8_addresses_and_eight_bit_text(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """SMTPUTF8 is spoken (RFC 6531)."""
     await send(
         server,
@@ -192,7 +212,7 @@ async def test_utf8_addresses_and_eight_bit_text(server, ledger, address):
     assert not stored.traced.startswith(b"Return-Path")
 
 
-async def test_lmtp_answers_for_each_recipient(ledger, address):
+async def test_lmtp_answers_for_each_recipient(ledger: Ledger, address: str) -> None:
     """Behind Postfix each recipient gets an answer of its own (RFC 2033)."""
     change = Change()
     token = issue(change, Holder("ap_1", "cleo", "email"), within=timedelta(hours=1))
@@ -226,7 +246,7 @@ async def test_lmtp_answers_for_each_recipient(ledger, address):
     assert answers == [b"250", b"250", b"250", b"550", b"354", b"250", b"250", b"221"]
 
 
-async def test_without_the_ledger_nothing_is_acknowledged():
+async def test_without_the_ledger_nothing_is_acknowledged() -> None:
     """While Redis is away, senders are told to come again, so nothing is lost."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     server = MailServer(settings(), ledger)
@@ -240,11 +260,13 @@ async def test_without_the_ledger_nothing_is_acknowledged():
     assert caught.value.recipients[0].code == 451
 
 
-async def test_a_ledger_that_fails_at_the_end_is_not_hidden(server, ledger, address, monkeypatch):
+async def test_a_ledger_that_fails_at_the_end_is_not_hidden(
+    server: MailServer, ledger: Ledger, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the mail cannot be stored, the answer to its data is that it may come again."""
     from signoff.core.base.errors import LedgerUnavailable
 
-    async def commit(change):
+    async def commit(change) -> None:
         raise LedgerUnavailable("away")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -253,10 +275,12 @@ async def test_a_ledger_that_fails_at_the_end_is_not_hidden(server, ledger, addr
     assert caught.value.code == 451
 
 
-async def test_a_bug_of_ours_is_the_senders_to_try_again(server, ledger, address, monkeypatch):
+async def test_a_bug_of_ours_is_the_senders_to_try_again(
+    server: MailServer, ledger: Ledger, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An unexpected error tells the sender nothing about us, and to come again."""
 
-    async def commit(change):
+    async def commit(change) -> None:
         raise KeyError("secret detail")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -265,13 +289,17 @@ async def test_a_bug_of_ours_is_the_senders_to_try_again(server, ledger, address
     assert (caught.value.code, "secret" in caught.value.message) == (451, False)
 
 
-async def test_too_many_recipients_at_once(server, ledger, address):
+async def test_too_many_recipients_at_once(
+    server: MailServer, ledger: Ledger, address: str
+) -> None:
     """A mail with dozens of recipients is nobody's answer."""
     errors, _ = await send(server, [address] * 25)
     assert {one.code for one in errors.values()} == {452}
 
 
-async def test_an_address_that_is_taken_names_the_setting(server, ledger):
+async def test_an_address_that_is_taken_names_the_setting(
+    server: MailServer, ledger: Ledger
+) -> None:
     """A second server on the same port says which setting to change."""
     second = MailServer(settings(port=server.port), ledger)
     with pytest.raises(ConfigError, match=r"email\.inbound"):
@@ -279,7 +307,7 @@ async def test_an_address_that_is_taken_names_the_setting(server, ledger):
     assert second.problem
 
 
-async def test_it_starts_and_stops_and_starts(ledger):
+async def test_it_starts_and_stops_and_starts(ledger: Ledger) -> None:
     """A server that was stopped listens again, and stopping twice does no harm."""
     server = MailServer(settings(), ledger)
     with pytest.raises(RuntimeError, match="not started"):
@@ -292,7 +320,7 @@ async def test_it_starts_and_stops_and_starts(ledger):
         assert server.problem == "it does not listen"
 
 
-async def test_stopping_closes_what_is_open(server):
+async def test_stopping_closes_what_is_open(server: MailServer) -> None:
     """A connection that is open when the server stops is closed, not waited for."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     await reader.readline()
@@ -302,7 +330,13 @@ async def test_stopping_closes_what_is_open(server):
     await writer.wait_closed()
 
 
-async def test_tokens_are_not_logged(server, ledger, address, caplog, log_output):
+async def test_tokens_are_not_logged(
+    server: MailServer,
+    ledger: Ledger,
+    address: str,
+    caplog: pytest.LogCaptureFixture,
+    log_output: LogCapture,
+) -> None:
     """Neither we nor the libraries below us write a token into a log."""
     caplog.set_level(logging.DEBUG)
     await send(server, [address])
@@ -311,7 +345,7 @@ async def test_tokens_are_not_logged(server, ledger, address, caplog, log_output
     assert token not in json.dumps(log_output.entries, default=str)
 
 
-async def test_garbage_is_survived(server, ledger, address):
+async def test_garbage_is_survived(server: MailServer, ledger: Ledger, address: str) -> None:
     """Whatever is sent instead of SMTP, the next mail is taken."""
     for garbage in (b"\x00" * 5000 + b"\r\n", b"MAIL FROM:<" + b"(" * 400 + b"\r\n", b"\r\n" * 50):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -324,12 +358,15 @@ async def test_garbage_is_survived(server, ledger, address):
     assert len((await ledger.claim("intake")).items) == 1
 
 
+Start = Callable[..., Awaitable[MailServer]]
+
+
 @pytest.fixture
-async def encrypted(ledger, certificate):
+async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
     """Starts servers that offer STARTTLS."""
     running = []
 
-    async def start(**inbound):
+    async def start(**inbound: object) -> MailServer:
         server = MailServer(settings(**({"certificate": certificate} | inbound)), ledger)
         await server.start()
         running.append(server)
@@ -359,7 +396,9 @@ async def connected(server, context, *, start_tls=True):
     return client
 
 
-async def test_a_mail_comes_in_by_starttls(encrypted, ledger, address, certificate):
+async def test_a_mail_comes_in_by_starttls(
+    encrypted: Start, ledger: Ledger, address: str, certificate: Path
+) -> None:
     """It is offered, the certificate is ours, and what comes after it is stored as ever."""
     server = await encrypted()
     plain = await connected(server, None, start_tls=False)
@@ -373,7 +412,7 @@ async def test_a_mail_comes_in_by_starttls(encrypted, ledger, address, certifica
     assert (await ledger.backlog())["intake"] == 1
 
 
-async def test_lmtp_offers_it_too(encrypted, address, certificate):
+async def test_lmtp_offers_it_too(encrypted: Start, address: str, certificate: Path) -> None:
     """A mail server in front of it may be on another machine."""
     server = await encrypted(protocol="lmtp")
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -391,7 +430,9 @@ async def test_lmtp_offers_it_too(encrypted, address, certificate):
     writer.close()
 
 
-async def test_mail_may_be_taken_encrypted_only(encrypted, ledger, address, certificate):
+async def test_mail_may_be_taken_encrypted_only(
+    encrypted: Start, ledger: Ledger, address: str, certificate: Path
+) -> None:
     """Without STARTTLS nothing is taken, and nothing that was sent before it counts behind it."""
     server = await encrypted(require_tls=True)
     plain = await connected(server, None, start_tls=False)
@@ -415,14 +456,14 @@ async def test_mail_may_be_taken_encrypted_only(encrypted, ledger, address, cert
     assert not (await ledger.backlog()).get("intake")
 
 
-async def test_without_a_certificate_nothing_is_offered(server):
+async def test_without_a_certificate_nothing_is_offered(server: MailServer) -> None:
     """And the others say what is wrong with them."""
     plain = await connected(server, None, start_tls=False)
     assert not plain.supports_extension("starttls")
     await plain.quit()
 
 
-async def test_a_certificate_that_is_none_is_told(ledger, tmp_path):
+async def test_a_certificate_that_is_none_is_told(ledger: Ledger, tmp_path: Path) -> None:
     """At the start, with the setting."""
     broken = tmp_path / "broken.pem"
     broken.write_text("nothing")
@@ -433,10 +474,12 @@ async def test_a_certificate_that_is_none_is_told(ledger, tmp_path):
         settings(require_tls=True)
 
 
-async def test_a_certificate_that_was_renewed_is_used(encrypted, address, certificate, tmp_path):
+async def test_a_certificate_that_was_renewed_is_used(
+    encrypted: Start, address: str, certificate: Path, tmp_path: Path
+) -> None:
     """From the next connection on; one that cannot be read is not."""
     path = tmp_path / "mx.pem"
-    path.write_bytes(certificate.read_bytes())
+    shutil.copy(certificate, path)
     server = await encrypted(certificate=path)
     await (await connected(server, trusting(certificate))).quit()
 

@@ -1,13 +1,16 @@
 """Too much mail: deferred where it can be, noted once where it cannot, and nobody else pays."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import aiosmtplib
 import pytest
 
+from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound import server as mail_server
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.limits import SPAN, Limits
@@ -22,7 +25,7 @@ FEW = LimitSettings(per_token=3, per_sender=5, unknown_recipients=4)
 
 
 @pytest.fixture
-async def addresses(ledger):
+async def addresses(ledger: Ledger) -> list[str]:
     """Three addresses whose tokens were issued."""
     change = Change()
     within = timedelta(hours=1)
@@ -32,7 +35,7 @@ async def addresses(ledger):
 
 
 @pytest.fixture
-async def server(ledger):
+async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     """A mail server that takes few mails."""
     running = MailServer(
         EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(port=0), limits=FEW), ledger
@@ -59,21 +62,25 @@ async def send(server, address, n, sender="mara@example.com"):
     return 250
 
 
-async def test_one_request_gets_so_many_and_the_others_go_on(server, addresses):
+async def test_one_request_gets_so_many_and_the_others_go_on(
+    server: MailServer, addresses: list[str]
+) -> None:
     """Whoever sends is asked to come again; another request is not touched."""
     codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
     assert codes == [250, 250, 250, 451, 451]
     assert await send(server, addresses[1], 9) == 250
 
 
-async def test_one_sender_may_send_so_many(server, addresses):
+async def test_one_sender_may_send_so_many(server: MailServer, addresses: list[str]) -> None:
     """Over all requests together; another sender is not touched."""
     codes = [await send(server, addresses[n % 3], n) for n in range(6)]
     assert codes == [250] * 5 + [451]
     assert await send(server, addresses[2], 9, "cleo@example.com") == 250
 
 
-async def test_who_tries_unknown_recipients_learns_nothing_more(server, addresses, monkeypatch):
+async def test_who_tries_unknown_recipients_learns_nothing_more(
+    server: MailServer, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a few, known and unknown ones get one answer; a mail server in front is not counted."""
     for n in range(6):
         unknown = f"approvals+{new_token()}@signoff.example"
@@ -86,7 +93,7 @@ async def test_who_tries_unknown_recipients_learns_nothing_more(server, addresse
     assert await send(server, addresses[0], 0) == 451
 
 
-async def test_the_count_ends_with_its_span(ledger):
+async def test_the_count_ends_with_its_span(ledger: Ledger) -> None:
     """It is counted in Redis, for all processes, and forgotten by its clock."""
     one, two = Limits(ledger, FEW), Limits(ledger, FEW)
     assert [await limits.allow_recipient("t", "") for limits in (one, two, one, two)] == [
@@ -104,7 +111,7 @@ async def test_the_count_ends_with_its_span(ledger):
     assert await one.allow_recipient("t", "")
 
 
-async def test_noise_is_noted_so_often_and_answered_once(channels):
+async def test_noise_is_noted_so_often_and_answered_once(channels: Channels) -> None:
     """A stranger with a token, and a robot: over the limit nothing is written or sent."""
     approval, token = await channels.ask()
     limits = Limits(channels.ledger, FEW)
@@ -126,7 +133,7 @@ async def test_noise_is_noted_so_often_and_answered_once(channels):
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_mails_without_a_token_are_counted_by_author(channels):
+async def test_mails_without_a_token_are_counted_by_author(channels: Channels) -> None:
     """Mail that nobody asked for does not fill the audit."""
     from signoff.broker.ledger import audit
 

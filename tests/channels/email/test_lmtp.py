@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.stored import load
 from signoff.channels.email.settings import EmailSettings, InboundSettings
@@ -19,7 +21,7 @@ MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n"
 
 
 @pytest.fixture
-async def addresses(ledger):
+async def addresses(ledger: Ledger) -> list[str]:
     """Two addresses whose tokens were issued."""
     change = Change()
     within = timedelta(hours=1)
@@ -31,7 +33,7 @@ async def addresses(ledger):
 
 
 @pytest.fixture
-async def server(ledger):
+async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     """A server that speaks LMTP."""
     inbound = InboundSettings(protocol="lmtp", port=0, max_bytes=16 << 10)
     running = MailServer(
@@ -76,7 +78,9 @@ def opening(addresses):
     return (b"LHLO mx.example", b"MAIL FROM:<mara@example.com>", *recipients, b"DATA")
 
 
-async def test_swaks_delivers_and_each_recipient_has_an_answer(server, ledger, addresses):
+async def test_swaks_delivers_and_each_recipient_has_an_answer(
+    server: MailServer, ledger: Ledger, addresses: list[str]
+) -> None:
     """One mail is stored, and said to be for each."""
     code, said = await swaks(server, *addresses)
     assert code == 0, said
@@ -87,7 +91,9 @@ async def test_swaks_delivers_and_each_recipient_has_an_answer(server, ledger, a
     assert b"approve" in stored.raw
 
 
-async def test_swaks_reads_a_5xx_for_an_unknown_token(server, ledger, addresses):
+async def test_swaks_reads_a_5xx_for_an_unknown_token(
+    server: MailServer, ledger: Ledger, addresses: list[str]
+) -> None:
     """At RCPT; the mail still goes to the recipient that is known."""
     code, said = await swaks(server, f"approvals+{new_token()}@signoff.example")
     assert code == 24, said
@@ -97,7 +103,9 @@ async def test_swaks_reads_a_5xx_for_an_unknown_token(server, ledger, addresses)
     assert len((await ledger.claim(stages.INTAKE)).items) == 1
 
 
-async def test_a_size_that_is_announced_is_refused_at_once(server, addresses):
+async def test_a_size_that_is_announced_is_refused_at_once(
+    server: MailServer, addresses: list[str]
+) -> None:
     """MAIL FROM with SIZE over the limit has a 552; within it a 250 (RFC 1870)."""
     answers, _, writer = await talk(
         server,
@@ -113,8 +121,8 @@ async def test_a_size_that_is_announced_is_refused_at_once(server, addresses):
     ("body", "code"), [((b"x" * 70 + b"\r\n") * 400, b"552"), (b"x" * 80_000 + b"\r\n", b"500")]
 )
 async def test_what_is_too_large_is_refused_for_each_recipient(
-    server, ledger, addresses, body, code
-):
+    server: MailServer, ledger: Ledger, addresses: list[str], body: bytes, code: bytes
+) -> None:
     """A client that waits for two answers gets two, and can go on in the same connection."""
     _, reader, writer = await talk(server, *opening(addresses))
     writer.write(MAIL + body + b".\r\n")
@@ -128,11 +136,11 @@ async def test_what_is_too_large_is_refused_for_each_recipient(
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("away"), KeyError("a bug")])
 async def test_what_fails_here_is_deferred_for_each_recipient(
-    server, ledger, addresses, monkeypatch, error
-):
+    server: MailServer, ledger: Ledger, addresses: list[str], monkeypatch: pytest.MonkeyPatch, error
+) -> None:
     """Redis that goes away in between, and a bug of ours, lose nothing."""
 
-    async def commit(change):
+    async def commit(change) -> None:
         raise error
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -145,11 +153,13 @@ async def test_what_fails_here_is_deferred_for_each_recipient(
     assert (deferred, after) == ([b"451", b"451"], b"250")
 
 
-async def test_an_endless_line_is_hung_up_on(server, ledger, addresses):
+async def test_an_endless_line_is_hung_up_on(
+    server: MailServer, ledger: Ledger, addresses: list[str]
+) -> None:
     """Whoever sends on far above the size does not fill the memory."""
     _, _, writer = await talk(server, *opening(addresses))
 
-    async def go_on():
+    async def go_on() -> None:
         while True:
             writer.write(b"x" * (1 << 16))
             await writer.drain()
@@ -160,7 +170,7 @@ async def test_an_endless_line_is_hung_up_on(server, ledger, addresses):
     assert (await ledger.claim(stages.INTAKE)).items == ()
 
 
-async def test_too_many_recipients(server, addresses):
+async def test_too_many_recipients(server: MailServer, addresses: list[str]) -> None:
     """The twenty-first is asked to come in another mail; the others are taken."""
     commands = opening(addresses[:1] * 21)
     answers, _, writer = await talk(server, *commands)

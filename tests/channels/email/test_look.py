@@ -44,17 +44,17 @@ class Seen(HTMLParser):
         self._in_sheet = False
         self.feed(markup)
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag, attrs) -> None:
         """Keep it."""
         self.tags.append((tag, dict(attrs)))
         self._in_sheet = tag == "style"
 
-    def handle_data(self, data):
+    def handle_data(self, data) -> None:
         """Keep what a style sheet consists of."""
         if self._in_sheet:
             self.sheets += data
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag) -> None:
         """Leave the sheet."""
         self._in_sheet = False
 
@@ -65,7 +65,7 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("message", [CARD, END, make_notice()], ids=["card", "end", "notice"])
-def test_both_parts_say_the_same(message):
+def test_both_parts_say_the_same(message) -> None:
     """What is a word in one part is one in the other; only the buttons are in the HTML alone."""
     text = words(plain_text(message, SETTINGS))
     markup = words(text_of_html(html(message, SETTINGS)))
@@ -80,7 +80,7 @@ def test_both_parts_say_the_same(message):
     }
 
 
-def test_every_element_has_its_own_style():
+def test_every_element_has_its_own_style() -> None:
     """Gmail and Outlook drop style sheets: only what depends on the screen is left in one."""
     seen = Seen(html(CARD, SETTINGS))
     assert "@media (prefers-color-scheme: dark)" in seen.sheets
@@ -93,14 +93,14 @@ def test_every_element_has_its_own_style():
     assert metas["color-scheme"] == "light dark"
 
 
-def test_outlook_gets_a_table_of_a_fixed_width():
+def test_outlook_gets_a_table_of_a_fixed_width() -> None:
     """Its renderer knows no max-width; the comments that only it reads have come through."""
     markup = html(CARD, SETTINGS)
     assert '<!--[if mso]><table role="presentation" width="600"' in markup
     assert markup.count("[if mso]") == markup.count("[endif]") == 3
 
 
-def test_nothing_is_fetched():
+def test_nothing_is_fetched() -> None:
     """No image, no font, no sheet from elsewhere: opening a mail tells nobody."""
     for message in (CARD, END):
         markup = html(message, SETTINGS)
@@ -110,7 +110,7 @@ def test_nothing_is_fetched():
         assert {tag for tag, _ in Seen(markup).tags}.isdisjoint({"img", "link", "script", "iframe"})
 
 
-def test_the_list_of_mails_shows_who_asks_and_for_what():
+def test_the_list_of_mails_shows_who_asks_and_for_what() -> None:
     """The hidden line stands before everything else, and is no text of the mail."""
     markup = html(CARD, SETTINGS)
     hidden = markup[markup.index('class="preheader"') :].partition("</div>")[0]
@@ -120,7 +120,7 @@ def test_the_list_of_mails_shows_who_asks_and_for_what():
 
 
 @pytest.mark.parametrize("value", ["כנס בתל אביב (3 ימים)", "مؤتمر 250 EUR", "a\u202egnp.exe"])
-def test_text_from_right_to_left_reorders_nothing_else(value):
+def test_text_from_right_to_left_reorders_nothing_else(value: str) -> None:
     """Each value has a direction of its own, and what overrides directions is written out."""
     markup = html(make_message(hint=value, call=make_call(purpose=value)), SETTINGS)
     seen = Seen(markup)
@@ -131,7 +131,7 @@ def test_text_from_right_to_left_reorders_nothing_else(value):
         assert not set(part) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def test_a_button_is_written_as_every_phone_reads_it():
+def test_a_button_is_written_as_every_phone_reads_it() -> None:
     """RFC 6068: a space is %20 and never a plus, a line break is %0D%0A, an ampersand is %26."""
     link = mailto("a+b@c.example", "Re: x & y", "approve\r\ndays: 3 + 4")
     assert link == (
@@ -141,7 +141,7 @@ def test_a_button_is_written_as_every_phone_reads_it():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
-def test_no_text_of_others_ever_makes_a_header(tool, name, reason):
+def test_no_text_of_others_ever_makes_a_header(tool, name, reason) -> None:
     """CVE-2024-6923: whatever stands in a name, a call or a reason, the fields are the same."""
     usual = parsed(make_notice()).keys()
     message = make_notice(
@@ -160,7 +160,7 @@ def test_no_text_of_others_ever_makes_a_header(tool, name, reason):
     assert b"\n" not in head.replace(b"\r\n", b"")
 
 
-def test_many_small_arguments_stay_below_what_gmail_shows():
+def test_many_small_arguments_stay_below_what_gmail_shows() -> None:
     """Styles on each element make a mail longer: forty arguments still fit."""
     call = make_call(**{f"argument_{n}": "word " * 100 for n in range(40)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from builders import MARA, NOON, asked_approval, people
-from channels.conftest import MAILBOX, Channels, Sink
+from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import subject_of
 from lmtp import deliver
 from postfix import needs_root, opendkim, postfix, swaks
@@ -192,7 +192,7 @@ def said(raw: bytes) -> Results:
     return found
 
 
-async def test_what_another_program_has_signed_decides(channels, relays):
+async def test_what_another_program_has_signed_decides(channels: Channels, relays: Relays) -> None:
     """The manager's server signs, in the strict form, and the signature is verified here."""
     approval, token = await channels.ask()
     async with (
@@ -208,7 +208,9 @@ async def test_what_another_program_has_signed_decides(channels, relays):
     assert event.more["proof"]["by"] == "DKIM signature of example.com, verified here"
 
 
-async def test_what_was_changed_on_the_way_decides_nothing(channels, relays, start_sink):
+async def test_what_was_changed_on_the_way_decides_nothing(
+    channels: Channels, relays: Relays, start_sink: SinkFactory
+) -> None:
     """A second hop changes the text after the signature; left alone, the same mail decides."""
     approval, token = await channels.ask()
     sink = await start_sink()
@@ -236,7 +238,9 @@ async def test_what_was_changed_on_the_way_decides_nothing(channels, relays, sta
     assert state is State.REJECTED, why
 
 
-async def test_another_program_verifies_our_signatures(relays, start_sink, tmp_path):
+async def test_another_program_verifies_our_signatures(
+    relays: Relays, start_sink: SinkFactory, tmp_path: Path
+) -> None:
     """What we sign has dkim=pass in the results of OpenDKIM, and changed on the way no more."""
     sink = await start_sink()
     async with (
@@ -269,7 +273,9 @@ async def test_another_program_verifies_our_signatures(relays, start_sink, tmp_p
             assert said(sent).of("dkim")[0].value == "fail", sent
 
 
-async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(channels, relays):
+async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(
+    channels: Channels, relays: Relays
+) -> None:
     """Set up as documented, nothing that a sender writes there gets through; OpenDKIM's does."""
     assert STRIPS in HOW_TO.read_text()
     approval, token = await channels.ask()

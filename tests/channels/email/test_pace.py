@@ -5,15 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from structlog.testing import LogCapture
 
 from builders import MARA, NOON, asked_approval, people
+from channels.conftest import Channels, SinkFactory
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.email.outbound.pace import AGAIN, Pace
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Retry
 from signoff.core.cards.card import card
 from signoff.core.policies.policy import Policy
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 
 def messages(count: int) -> list[Message]:
@@ -39,7 +42,9 @@ def channel(ledger, sink, **smtp):
     return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
 
 
-async def test_the_rate_holds_for_all_processes_together(start_sink, ledger):
+async def test_the_rate_holds_for_all_processes_together(
+    start_sink: SinkFactory, ledger: Ledger
+) -> None:
     """Two senders share what a minute allows; the rest waits, uncounted, and was not offered."""
     sink = await start_sink()
     first, second = (channel(ledger, sink, per_minute=3) for _ in range(2))
@@ -50,7 +55,7 @@ async def test_the_rate_holds_for_all_processes_together(start_sink, ledger):
     assert len(sink.mails) == 3
 
 
-async def test_connections_are_limited(start_sink, ledger):
+async def test_connections_are_limited(start_sink: SinkFactory, ledger: Ledger) -> None:
     """While the only connection is in use, the others wait; then it is free again."""
     sink = await start_sink()
     email = channel(ledger, sink, connections=1)
@@ -72,7 +77,9 @@ async def test_connections_are_limited(start_sink, ledger):
         ("DATA", "550 5.4.5 Daily user sending quota exceeded"),
     ],
 )
-async def test_a_server_that_asks_for_less_gets_less(start_sink, ledger, command, answer):
+async def test_a_server_that_asks_for_less_gets_less(
+    start_sink: SinkFactory, ledger: Ledger, command: str, answer: str
+) -> None:
     """One mail finds out; the others are not offered, and for a minute no process sends any."""
     sink = await start_sink(answers={command: answer})
     email = channel(ledger, sink)
@@ -87,7 +94,9 @@ async def test_a_server_that_asks_for_less_gets_less(start_sink, ledger, command
 
 
 @pytest.mark.parametrize("code", [530, 535])
-async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(start_sink, ledger, code):
+async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(
+    start_sink: SinkFactory, ledger: Ledger, code: int
+) -> None:
     """A server that wants a login at MAIL or RCPT says nothing about the recipient."""
     sink = await start_sink(answers={f"RCPT {MARA.email}": f"{code} 5.7.0 Authenticate first"})
     for result in await channel(ledger, sink).deliver(messages(2)):
@@ -95,7 +104,9 @@ async def test_a_login_that_is_asked_for_late_is_no_refusal_of_the_person(start_
         assert "login" in result.problem
 
 
-async def test_waiting_for_ones_turn_is_never_given_up(still_channels, clock):
+async def test_waiting_for_ones_turn_is_never_given_up(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """However often a card had to wait, it has all its attempts when its turn comes."""
     channels, waits = still_channels, 2 * MOST_ATTEMPTS
     results = [*[Retry(10, "not yet", counted=False)] * waits, Retry(0, "away"), Delivered("it")]
@@ -108,7 +119,9 @@ async def test_waiting_for_ones_turn_is_never_given_up(still_channels, clock):
     assert len(channels.channel.delivered) == 1
 
 
-async def test_an_outage_is_told_apart_from_a_refusal(still_channels, clock, log_output):
+async def test_an_outage_is_told_apart_from_a_refusal(
+    still_channels: Channels, clock: VirtualClock, log_output: LogCapture
+) -> None:
     """What is given up because of the way there is an error in the log; a refusal is not."""
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 
+from channels.conftest import Channels
 from channels.writing import subject_of
 from postfix import needs_root, postfix, swaks
 from signoff.channels.email.inbound.server import MailServer
@@ -19,7 +20,7 @@ local_recipient_maps = $alias_maps, inline:{{ approvals=signoff }}
 
 
 @needs_root
-async def test_an_answer_comes_through_postfix(channels):
+async def test_an_answer_comes_through_postfix(channels: Channels) -> None:
     """A reply by SMTP reaches the gateway by LMTP and decides; an unknown token is refused."""
     approval, token = await channels.ask()
     inbound = InboundSettings(protocol="lmtp", port=0)

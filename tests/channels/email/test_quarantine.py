@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.channels.email.inbound import quarantine
@@ -12,6 +13,7 @@ from signoff.channels.email.inbound.stored import mail_key, store
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict, NotInQuarantine, UnreadableMail
+from signoff.testing import VirtualClock
 
 
 class Stubborn:
@@ -26,7 +28,7 @@ class Stubborn:
         return await read_here(raw, sent_to)
 
 
-async def take_in(channels, raw, read, **envelope):
+async def take_in(channels, raw, read, **envelope) -> None:
     """Store a mail and work through the intake."""
     await store(channels.ledger, raw, **({"sender": None, "recipients": []} | envelope))
     await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
@@ -40,7 +42,7 @@ async def audited(ledger):
     return [one for one in events if "mail" in one.more]
 
 
-async def test_a_mail_goes_in_and_comes_out_as_it_was(channels):
+async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> None:
     """Tried again after its reader works, the mail decides; both times stand in the audit."""
     approval, token = await channels.ask()
     read, raw = Stubborn(), reply(token, "approve")
@@ -64,7 +66,7 @@ async def test_a_mail_goes_in_and_comes_out_as_it_was(channels):
     assert first.more == second.more == {"mail": one.id}
 
 
-async def test_what_fails_again_is_there_again(channels):
+async def test_what_fails_again_is_there_again(channels: Channels) -> None:
     """A mail may go round as often as somebody likes, also after its memory has expired."""
     _, token = await channels.ask()
     read = Stubborn()
@@ -80,7 +82,7 @@ async def test_what_fails_again_is_there_again(channels):
     assert (await channels.ledger.backlog())["intake"] == 0
 
 
-async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels):
+async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels: Channels) -> None:
     """Of two who do something about one mail, one does it."""
     _, token = await channels.ask()
     await take_in(channels, reply(token, "approve"), Stubborn())
@@ -94,7 +96,9 @@ async def test_what_is_dropped_is_gone_and_who_did_it_is_known(channels):
     assert (dropped.what, dropped.by, dropped.why) == (What.MAIL_DROPPED, "ops", "a bomb")
 
 
-async def test_the_list_begins_with_the_latest(still_channels, clock):
+async def test_the_list_begins_with_the_latest(
+    still_channels: Channels, clock: VirtualClock
+) -> None:
     """It has an index of its own, and what has expired is not in it."""
     channels = still_channels
     _, token = await channels.ask()
@@ -112,7 +116,7 @@ async def test_the_list_begins_with_the_latest(still_channels, clock):
     assert len(await store_.members(quarantine.INDEX)) == 2
 
 
-async def test_the_index_can_be_made_anew(channels):
+async def test_the_index_can_be_made_anew(channels: Channels) -> None:
     """From the records, strays dropped; a record that cannot be read stops nothing."""
     _, token = await channels.ask()
     for n in range(2):
@@ -128,7 +132,7 @@ async def test_the_index_can_be_made_anew(channels):
     assert await client.zrange(key, 0, -1, withscores=True) == before
 
 
-async def test_an_id_is_named_by_its_beginning(channels):
+async def test_an_id_is_named_by_its_beginning(channels: Channels) -> None:
     """As long as it says which; anything else is refused with what to do."""
     _, token = await channels.ask()
     await take_in(channels, reply(token, "x"), Stubborn())
@@ -139,7 +143,7 @@ async def test_an_id_is_named_by_its_beginning(channels):
             await quarantine.find(channels.ledger, wrong)
 
 
-async def test_the_header_is_shown_as_it_stands_and_without_tokens(channels):
+async def test_the_header_is_shown_as_it_stands_and_without_tokens(channels: Channels) -> None:
     """Nothing is decoded, and what is no header is not in it."""
     _, token = await channels.ask()
     raw = b"Subject: =?utf-8?q?x?=\r\n" + reply(token, "body", X_Odd="\\")

@@ -58,7 +58,7 @@ def first_line_of(text):
 
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
-def test_what_was_quoted_is_cut(quote):
+def test_what_was_quoted_is_cut(quote) -> None:
     """Whatever the programme puts around our mail, the person's lines are left and nothing else."""
     assert own_text(f"Approve\nHave a good trip\n\n{quote}") == "Approve\nHave a good trip"
     assert own_text(f"Approve\n{quote}") == "Approve"
@@ -66,18 +66,18 @@ def test_what_was_quoted_is_cut(quote):
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 @pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
-def test_an_empty_reply_says_nothing(quote, above):
+def test_an_empty_reply_says_nothing(quote, above: str) -> None:
     """With the person's words removed, no reply approves or rejects."""
     assert verdict_of(own_text(above + quote), {"amount": 0}) is Verdict.UNCLEAR
 
 
 @pytest.mark.parametrize("name", ["gmail", "folded", "german", "japanese", "marker quoted"])
-def test_answers_below_the_quote_are_read(name):
+def test_answers_below_the_quote_are_read(name: str) -> None:
     """Who answers at the bottom, below lines marked with ">", is heard."""
     assert own_text(f"{QUOTES[name]}\nApprove\n") == "Approve"
 
 
-def test_the_tail_of_a_wrapped_quote_is_not_an_answer():
+def test_the_tail_of_a_wrapped_quote_is_not_an_answer() -> None:
     """A quoted line broken on its way leaves its tail unmarked; it is not the person's."""
     long = "> To answer this request write a line that says nothing else but\napprove\n"
     assert own_text(long + "> or reject it.\n") == ""
@@ -85,7 +85,7 @@ def test_the_tail_of_a_wrapped_quote_is_not_an_answer():
     assert own_text("> short\napprove\n> or reject\n") == ""
 
 
-def test_our_own_lines_are_subtracted():
+def test_our_own_lines_are_subtracted() -> None:
     """Lines we sent are ours, marked as quoted or not."""
     lines = OUR_MAIL.splitlines()
     assert own_text(
@@ -104,7 +104,7 @@ def test_our_own_lines_are_subtracted():
         "approve\n12:30 is fine: see you",
     ],
 )
-def test_what_only_resembles_a_quote_stays(text):
+def test_what_only_resembles_a_quote_stays(text: str) -> None:
     """The person's own lines are not cut for beginning like an attribution or a header."""
     assert own_text(text) == text
 
@@ -113,7 +113,7 @@ def test_what_only_resembles_a_quote_stays(text):
     st.sampled_from(["approve", "Yes", "reject: too dear", "ok\nhave fun", "good morning"]),
     st.sampled_from(sorted(QUOTES)),
 )
-def test_quoting_changes_no_answer(words, name):
+def test_quoting_changes_no_answer(words, name) -> None:
     """The answer read from a reply is the answer read from the person's words alone."""
     assert own_text(f"{words}\n\n{QUOTES[name]}") == own_text(words)
 
@@ -140,7 +140,7 @@ def test_quoting_changes_no_answer(words, name):
         ("ok\nto: ada@x.example\nsubject: x\nfrom: b@x.example", None, None),
     ],
 )
-def test_what_is_shown_and_what_is_read(text, shown, answer):
+def test_what_is_shown_and_what_is_read(text: str, shown: str | None, answer: str | None) -> None:
     """What a person meant to be read keeps their own quotations; an answer has none of them."""
     reply = read_reply(text)
     assert reply.shown == (text if shown is None else shown)
@@ -149,7 +149,7 @@ def test_what_is_shown_and_what_is_read(text, shown, answer):
 
 
 @needs_corpus
-def test_replies_of_the_corpus_are_told_exactly():
+def test_replies_of_the_corpus_are_told_exactly() -> None:
     """Of 100 real replies at least 95 are what their author wrote, to the letter."""
     mails = sorted((CORPUS / "replies" / "mail").glob("*.txt"))
     exact = 0
@@ -163,7 +163,7 @@ def test_replies_of_the_corpus_are_told_exactly():
 
 
 @needs_corpus
-def test_replies_of_the_corpus():
+def test_replies_of_the_corpus() -> None:
     """At least 95 of 100 real replies begin with the line that their author wrote.
 
     The rest are cut to nothing, which asks again: bare text below an attribution, a forwarded mail.
@@ -185,7 +185,7 @@ def test_replies_of_the_corpus():
     ("words", "verdict", "share"),
     [("Approve", Verdict.APPROVE, 1.0), ("No, too dear", Verdict.REJECT, 1.0), ("", None, 0.0)],
 )
-def test_replies_of_the_corpus_with_other_words(words, verdict, share):
+def test_replies_of_the_corpus_with_other_words(words: str, verdict, share: float) -> None:
     """In real replies, the words put for the author's decide; with none put, none decides."""
     decided = []
     for path in sorted((CORPUS / "replies" / "mail").glob("*.txt")):
@@ -206,7 +206,7 @@ def test_replies_of_the_corpus_with_other_words(words, verdict, share):
         *("Nachtrag: nur die Hälfte", "追伸：半分だけ", "추신: 절반만", "附言：只批准一半"),
     ],
 )
-def test_a_postscript_below_a_signature_is_text(line):
+def test_a_postscript_below_a_signature_is_text(line) -> None:
     """What a person adds below their signature reaches the parser, up to the next blank line."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\nAcme Ltd\n{line}\nof it\n\nAcme Ltd")
     assert not reply.doubt
@@ -216,14 +216,14 @@ def test_a_postscript_below_a_signature_is_text(line):
 @pytest.mark.parametrize(
     "line", ["PD Dr. Anna Weber", "NB Consulting", "Edith Weber", "P.O. Box 12", "PSA Group"]
 )
-def test_a_line_of_a_signature_is_no_postscript(line):
+def test_a_line_of_a_signature_is_no_postscript(line: str) -> None:
     """Titles, firms and addresses that begin like a postscript are left out."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\n{line}")
     assert (reply.answer, reply.doubt) == ("approve", "")
 
 
 @pytest.mark.parametrize("line", ["reject", "Reject!", "Nein", "approve"])
-def test_an_answer_below_a_signature_cannot_be_told(line):
+def test_an_answer_below_a_signature_cannot_be_told(line: str) -> None:
     """It may be the person's, or of an older mail that nothing marks."""
     assert read_reply(f"approve\n\n-- \nMara Lind\n{line}").doubt == UNTOLD
     assert not read_reply(f"-- \nMara Lind\n{line}").answer

@@ -4,11 +4,13 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
 from signoff.channels.email.inbound import readers as module
@@ -26,7 +28,7 @@ PLAIN = reply("a" * 26, "approve\n\n> quoted\nmine", Date="Sat, 01 Aug 2026 10:0
 
 
 @pytest.fixture
-async def readers():
+async def readers() -> AsyncIterator[Readers]:
     """Two processes that read mails."""
     made = Readers()
     yield made
@@ -34,14 +36,14 @@ async def readers():
 
 
 @pytest.fixture
-async def odd():
+async def odd() -> AsyncIterator[Readers]:
     """Two that misbehave where a mail says so, with one second for each mail."""
     made = Readers(seconds=1, program=ODD)
     yield made
     await made.close()
 
 
-async def test_it_reads_as_in_this_process(readers):
+async def test_it_reads_as_in_this_process(readers: Readers) -> None:
     """The same value comes out, our own lines are known, and one process serves many mails."""
 
     async def mine(recipients):
@@ -54,7 +56,7 @@ async def test_it_reads_as_in_this_process(readers):
     assert len(readers._all) == 1
 
 
-async def test_it_has_no_secrets(monkeypatch):
+async def test_it_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever breaks a parser finds none in the environment of its process."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
     monkeypatch.setenv("GOOGLE_API_KEY", "hunter2")
@@ -67,14 +69,14 @@ async def test_it_has_no_secrets(monkeypatch):
         await readers.close()
 
 
-async def test_what_cannot_be_read_is_the_same_error(readers):
+async def test_what_cannot_be_read_is_the_same_error(readers: Readers) -> None:
     """A cap that is broken over there is a cap that is broken."""
     with pytest.raises(MailTooLarge, match="bytes"):
         await readers.read(b"x" * (LARGEST_MAIL + 1))
     assert await readers.read(PLAIN) == read_mail(PLAIN)
 
 
-async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(odd):
+async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(odd: Readers) -> None:
     """The process is killed; mails beside it are read meanwhile, and after it."""
     hanging = asyncio.create_task(odd.read(b"!hang"))
     await asyncio.sleep(0)
@@ -86,14 +88,16 @@ async def test_a_mail_that_hangs_is_broken_off_and_the_others_go_on(odd):
     await asyncio.gather(*(odd.read(PLAIN) for _ in range(4)))
 
 
-async def test_one_that_waits_is_broken_off_too(odd, monkeypatch):
+async def test_one_that_waits_is_broken_off_too(
+    odd: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Time runs also where nothing is computed."""
     monkeypatch.setattr(module, "_WALL", 0.2)
     with pytest.raises(MailTooCostly):
         await odd.read(b"!sleep")
 
 
-async def test_memory_is_limited(odd):
+async def test_memory_is_limited(odd: Readers) -> None:
     """A mail that blows up is refused, and the process reads on."""
     with pytest.raises(MailTooCostly, match="memory"):
         await odd.read(b"!eat")
@@ -101,14 +105,14 @@ async def test_memory_is_limited(odd):
 
 
 @pytest.mark.parametrize(("mail", "words"), [(b"!die", "status 3"), (b"!bug", "KeyError")])
-async def test_other_deaths_are_no_fault_of_the_mail(odd, mail, words):
+async def test_other_deaths_are_no_fault_of_the_mail(odd: Readers, mail: bytes, words: str) -> None:
     """What is not the limits' doing may be tried again."""
     with pytest.raises(ReaderDied, match=words):
         await odd.read(mail)
     await odd.read(PLAIN)
 
 
-async def test_a_process_that_was_killed_idle_is_replaced(readers):
+async def test_a_process_that_was_killed_idle_is_replaced(readers: Readers) -> None:
     """The next mail does not meet a dead one."""
     await readers.read(PLAIN)
     (one,) = readers._all
@@ -117,7 +121,7 @@ async def test_a_process_that_was_killed_idle_is_replaced(readers):
     await readers.read(PLAIN)
 
 
-async def test_who_gives_up_leaves_no_answer_behind(odd):
+async def test_who_gives_up_leaves_no_answer_behind(odd: Readers) -> None:
     """A reading that is cancelled does not become the next mail's."""
     task = asyncio.create_task(odd.read(b"!hang"))
     while not odd._all:  # noqa: ASYNC110 -- no signal for it
@@ -128,7 +132,7 @@ async def test_who_gives_up_leaves_no_answer_behind(odd):
     assert await odd.read(PLAIN) == read_mail(PLAIN)
 
 
-def test_they_end_with_the_process_that_started_them():
+def test_they_end_with_the_process_that_started_them() -> None:
     """After kill -9 no reader is left, busy or not."""
     script = (
         "import asyncio, sys\n"
@@ -153,7 +157,9 @@ def test_they_end_with_the_process_that_started_them():
     assert left == []
 
 
-async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(channels, odd):
+async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
+    channels: Channels, odd: Readers
+) -> None:
     """In one batch, the answer behind it is processed before it is even broken off."""
     approval, token = await channels.ask()
     bomb = reply(token, "!hang")
@@ -172,7 +178,9 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(channels, odd):
     assert "seconds of work" in (await channels.ledger.raw(key))[1]
 
 
-async def test_mails_are_processed_in_the_order_in_which_they_came(channels, readers):
+async def test_mails_are_processed_in_the_order_in_which_they_came(
+    channels: Channels, readers: Readers
+) -> None:
     """Of a no and forty yeses behind it, the no counts."""
     approval, token = await channels.ask()
     for n in range(41):
@@ -188,13 +196,13 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(channels, rea
 @pytest.mark.parametrize(
     ("lines", "read"), [(["x" * 100] * 1000, 20_000), (["y" * 70_000], 65_536)]
 )
-def test_the_scan_is_capped(lines, read):
+def test_the_scan_is_capped(lines, read: int) -> None:
     """Of a body 200 lines and 64 KB are looked at, so a command below them is none."""
     mail = read_mail(reply("a" * 26, "\n".join([*lines, "approve"])))
     assert "approve" not in mail.own_text
     assert len(mail.own_text.replace("\n", "")) <= read
 
 
-def test_the_errors_are_unreadable_mails():
+def test_the_errors_are_unreadable_mails() -> None:
     """Whoever quarantines what cannot be read quarantines these too."""
     assert issubclass(MailTooCostly, UnreadableMail)

@@ -34,7 +34,7 @@ def multipart(*parts, kind="alternative", boundary="xyz"):
     return f'Content-Type: multipart/{kind}; boundary="{boundary}"\n', f"{body}--{boundary}--\n"
 
 
-def test_a_plain_reply_is_read():
+def test_a_plain_reply_is_read() -> None:
     """Every field of an ordinary reply arrives."""
     mail = read_mail(
         mail_of(
@@ -70,7 +70,7 @@ def test_a_plain_reply_is_read():
         ("From: Ada <ada@bücher.example>\n", "ada@xn--bcher-kva.example"),
     ],
 )
-def test_one_author_with_one_address_is_the_sender(sender, address):
+def test_one_author_with_one_address_is_the_sender(sender: str, address: str) -> None:
     """The usual ways of writing one address are all read."""
     assert read_mail(mail_of(sender=sender)).sender == address
 
@@ -113,35 +113,35 @@ def test_one_author_with_one_address_is_the_sender(sender, address):
         "From: ada@corp.example\nno header\nFrom: eve@evil.example\n",
     ],
 )
-def test_any_doubt_about_the_author_leaves_no_sender(sender):
+def test_any_doubt_about_the_author_leaves_no_sender(sender: str) -> None:
     """No From, two of them, two addresses, or one that can be read in two ways: nobody wrote it."""
     assert read_mail(mail_of(sender=sender)).sender is None
 
 
-def test_a_look_alike_domain_is_another_domain():
+def test_a_look_alike_domain_is_another_domain() -> None:
     """A Cyrillic letter in the domain shows in the address that is compared."""
     assert read_mail(mail_of(sender="From: ada@cоrp.example\n")).sender == "ada@xn--crp-sed.example"
 
 
-def test_lines_we_sent_are_not_the_persons():
+def test_lines_we_sent_are_not_the_persons() -> None:
     """Lines of ours are taken out of the mail's own text when the caller names them."""
     assert read_mail(mail_of("amount: 900\nApprove"), ["amount: 900"]).own_text == "Approve"
 
 
-def test_all_authors_are_named():
+def test_all_authors_are_named() -> None:
     """Who looks for an approver among several authors sees all of them."""
     mail = read_mail(mail_of(sender="From: a@x.example, B <b@y.example>\nFrom: c@z.example\n"))
     assert mail.from_addresses == ("a@x.example", "b@y.example", "c@z.example")
 
 
 @pytest.mark.parametrize("field", ["To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"])
-def test_tokens_are_found_in_every_recipient_field(field):
+def test_tokens_are_found_in_every_recipient_field(field: str) -> None:
     """Wherever the server put the envelope address, its token is found, in lower case."""
     raw = f"{field}: Signoff <Approvals+{TOKEN.upper()}@Signoff.Example>\n\napprove".encode()
     assert tokens_in(read_mail(raw).recipients, "approvals@signoff.example") == (TOKEN,)
 
 
-def test_only_our_own_tokens_are_found():
+def test_only_our_own_tokens_are_found() -> None:
     """Another mailbox, another domain, another alphabet or another length is no token."""
     other = "b" * 26
     recipients = ", ".join(
@@ -170,7 +170,7 @@ def test_only_our_own_tokens_are_found():
         "Content-Type: multipart/report; boundary=x\n",
     ],
 )
-def test_headers_that_only_robots_send(headers):
+def test_headers_that_only_robots_send(headers: str) -> None:
     """One such header makes a mail automatic, and is named."""
     assert read_mail(mail_of(headers=headers)).automatic
 
@@ -184,7 +184,7 @@ def test_headers_that_only_robots_send(headers):
         "Precedence: first-class\n",
     ],
 )
-def test_headers_that_people_send_too(headers):
+def test_headers_that_people_send_too(headers: str) -> None:
     """What ordinary mail programmes add does not make a person a robot."""
     assert read_mail(mail_of(headers=headers)).automatic == ""
 
@@ -202,12 +202,12 @@ def test_headers_that_people_send_too(headers):
         "From: ada@corp.example\nSubject: Undeliverable: x\n",
     ],
 )
-def test_senders_and_subjects_of_robots(head):
+def test_senders_and_subjects_of_robots(head: str) -> None:
     """Robots that set no header are known by their name or their subject, in many languages."""
     assert read_mail(f"{head}\napprove".encode()).automatic
 
 
-def test_a_report_anywhere_inside_is_automatic():
+def test_a_report_anywhere_inside_is_automatic() -> None:
     """A delivery report is one also as a part of another mail."""
     head, body = multipart(
         "Content-Type: text/plain\n\nSorry",
@@ -221,7 +221,7 @@ def test_a_report_anywhere_inside_is_automatic():
     ("charset", "codec"),
     [("utf-8", "utf-8"), ("iso-8859-1", "latin-1"), ("windows-1252", "cp1252"), ("", "utf-8")],
 )
-def test_text_is_decoded(encoding, charset, codec):
+def test_text_is_decoded(encoding: str, charset: str, codec: str) -> None:
     """Transfer encodings and charsets are undone."""
     body = "Genehmigt: schöne Grüße".encode(codec)
     coded = {
@@ -235,7 +235,7 @@ def test_text_is_decoded(encoding, charset, codec):
 
 
 @pytest.mark.parametrize("charset", ["x-unknown", "punycode", "rot13", "zlib", "utf-8\x00", "idna"])
-def test_odd_charsets_are_survived(charset):
+def test_odd_charsets_are_survived(charset: str) -> None:
     """A charset that is unknown, or no charset at all, is read as UTF-8."""
     raw = mail_of("approve", headers=f"Content-Type: text/plain; charset={charset}\n")
     assert read_mail(raw).own_text == "approve"
@@ -254,7 +254,7 @@ def test_odd_charsets_are_survived(charset):
     ],
 )
 @pytest.mark.parametrize("charset", ["utf-8", "us-ascii", ""])
-def test_one_bad_byte_does_not_turn_a_text_into_another(body, text, charset):
+def test_one_bad_byte_does_not_turn_a_text_into_another(body, text: str, charset: str) -> None:
     """What is mostly valid UTF-8 is that, with a mark where it is not; the rest is cp1252."""
     head = f"Content-Type: text/plain{'; charset=' + charset if charset else ''}\n\n"
     assert read_mail(head.encode() + body).own_text == text
@@ -270,19 +270,19 @@ def test_one_bad_byte_does_not_turn_a_text_into_another(body, text, charset):
         ("tis-620", "cp874", "โอเค"),
     ],
 )
-def test_charsets_are_what_programs_mean_by_them(charset, codec, text):
+def test_charsets_are_what_programs_mean_by_them(charset: str, codec: str, text: str) -> None:
     """Each of these names is used for a larger set of letters."""
     raw = f"Content-Type: text/plain; charset={charset}\n\n".encode() + text.encode(codec)
     assert read_mail(raw).own_text == text
 
 
-def test_japanese_mail_is_decoded():
+def test_japanese_mail_is_decoded() -> None:
     """Charsets that switch their meaning half-way are decoded as well."""
     raw = b"Content-Type: text/plain; charset=ISO-2022-JP\n\n" + "承認します".encode("iso2022_jp")
     assert read_mail(raw).own_text == "承認します"
 
 
-def test_the_plain_alternative_counts():
+def test_the_plain_alternative_counts() -> None:
     """Where text and HTML say the same, the text is read."""
     head, body = multipart(
         "Content-Type: text/plain\n\napprove\n", "Content-Type: text/html\n\n<p>reject</p>"
@@ -291,14 +291,14 @@ def test_the_plain_alternative_counts():
     assert mail.own_text == "approve"
 
 
-def test_an_empty_plain_alternative_does_not_hide_the_html():
+def test_an_empty_plain_alternative_does_not_hide_the_html() -> None:
     """Some phones send an empty text beside the HTML."""
     head, body = multipart("Content-Type: text/plain\n\n \n", "Content-Type: text/html\n\nApprove")
     mail = read_mail(mail_of(body, headers=head))
     assert mail.own_text == "Approve"
 
 
-def test_attachments_and_inner_mails_are_not_read():
+def test_attachments_and_inner_mails_are_not_read() -> None:
     """Files and forwarded mails are not the person's words."""
     head, body = multipart(
         "Content-Type: text/plain\n\nsee below",
@@ -337,20 +337,20 @@ def test_attachments_and_inner_mails_are_not_read():
         ("<p>Approve</p><p>On 2 May 2025, Ada wrote:</p><blockquote>x</blockquote>", "Approve"),
     ],
 )
-def test_html_is_read_as_it_is_seen(markup, text):
+def test_html_is_read_as_it_is_seen(markup: str, text: str) -> None:
     """Of an HTML mail the visible text counts that the person's programme does not quote."""
     mail = read_mail(mail_of(markup, headers="Content-Type: text/html; charset=utf-8\n"))
     assert mail.own_text == text
 
 
-def test_subjects_are_one_line():
+def test_subjects_are_one_line() -> None:
     """Encoded words are decoded, and a subject cannot smuggle a line."""
     raw = b"Subject: =?utf-8?b?" + base64.b64encode("a\r\nBcc: ü".encode()) + b"?=\n\nx"
     assert read_mail(raw).subject == "a Bcc: ü"
     assert read_mail(b"Subject: =?utf-8?b?a?=\n\nx").subject
 
 
-def test_unreadable_dates_are_none():
+def test_unreadable_dates_are_none() -> None:
     """A date is a claim of the sender; nonsense is no error."""
     for date in ("yesterday", "Fri, 99 May 2025", "Fri, 2 May 99999999 10:00:00 +9999", ""):
         assert read_mail(mail_of(headers=f"Date: {date}\n")).date is None
@@ -380,13 +380,13 @@ def nested(depth):
         ),
     ],
 )
-def test_mail_over_a_cap_is_refused(raw):
+def test_mail_over_a_cap_is_refused(raw) -> None:
     """Size, headers, parts and depth are bounded before anything is parsed."""
     with pytest.raises(MailTooLarge):
         read_mail(raw)
 
 
-def test_mail_at_the_caps_is_read():
+def test_mail_at_the_caps_is_read() -> None:
     """The caps are not felt below them."""
     assert read_mail(nested(DEEPEST - 1)).own_text == "approve"
     assert read_mail("\n".join(multipart(*["\nx"] * (MOST_PARTS - 1))).encode()).subject == ""
@@ -420,7 +420,7 @@ def test_mail_at_the_caps_is_read():
         ),
     ],
 )
-def test_hostile_mail_is_read_quickly(raw):
+def test_hostile_mail_is_read_quickly(raw) -> None:
     """Mail made to keep a parser busy is read within the test's time limit."""
     assert read_mail(raw).own_text is not None
 
@@ -474,7 +474,7 @@ bodies = st.lists(FRAGMENTS, max_size=40).map("".join).map(lambda text: text.enc
 
 @settings(max_examples=300)
 @given(bodies | st.binary(max_size=400))
-def test_any_bytes_are_a_mail_or_unreadable(raw):
+def test_any_bytes_are_a_mail_or_unreadable(raw) -> None:
     """Whatever comes in, nothing but the declared error goes out."""
     try:
         mail = read_mail(raw)
@@ -483,11 +483,11 @@ def test_any_bytes_are_a_mail_or_unreadable(raw):
     assert mail.sender is None or mail.from_addresses == (mail.sender,)
 
 
-def test_foreign_errors_are_translated(monkeypatch):
+def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a parser may raise leaves as UnreadableMail, with the cause kept."""
     for error in (IndexError, AttributeError, LookupError, ValueError, RecursionError, TypeError):
 
-        def broken(*_, error=error):
+        def broken(*_, error=error) -> None:
             raise error("inside")
 
         monkeypatch.setattr("signoff.channels.email.parsing.reading.automatic_sign", broken)
@@ -497,7 +497,7 @@ def test_foreign_errors_are_translated(monkeypatch):
 
 
 @needs_corpus
-def test_automatic_mail_of_the_corpus():
+def test_automatic_mail_of_the_corpus() -> None:
     """At least 98 of 100 real bounces and auto-replies are known as such, and none approves."""
     paths = sorted((CORPUS / "automatic").glob("*.eml"))
     missed = []

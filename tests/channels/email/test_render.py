@@ -78,20 +78,20 @@ def parsed(message):
 class Links(HTMLParser):
     """The targets of all links, and everything that is fetched from elsewhere."""
 
-    def __init__(self, text):
+    def __init__(self, text) -> None:
         """Read a document."""
         super().__init__()
         self.links, self.fetched, self.tags = [], [], set()
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
+    def handle_starttag(self, tag, attributes) -> None:
         """Collect."""
         self.tags.add(tag)
         self.links += [value for name, value in attributes if name == "href"]
         self.fetched += [value for name, value in attributes if name in {"src", "background"}]
 
 
-def test_the_headers_are_what_a_mail_of_a_program_needs():
+def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
     """Who sends, who is asked, where the answer goes, and that no robot shall answer."""
     mail = parsed(make_message())
     assert mail["From"] == f"Signoff <{MAILBOX}>"
@@ -106,7 +106,7 @@ def test_the_headers_are_what_a_mail_of_a_program_needs():
     assert [part.get_content_type() for part in mail.iter_parts()] == ["text/plain", "text/html"]
 
 
-def test_no_line_of_the_body_is_longer_than_its_encoding_allows():
+def test_no_line_of_the_body_is_longer_than_its_encoding_allows() -> None:
     """Quoted-printable has 76 characters a line (RFC 2045); a long Message-ID stays whole."""
     message = make_message(hint="für Jörg " * 40)
     head, _, body = render(message, SETTINGS).as_bytes().partition(b"\r\n\r\n")
@@ -114,7 +114,7 @@ def test_no_line_of_the_body_is_longer_than_its_encoding_allows():
     assert message_id(message.id, message.card.approval, SETTINGS.domain).encode() in head
 
 
-def test_a_resend_is_the_same_mail():
+def test_a_resend_is_the_same_mail() -> None:
     """The Message-ID follows from the cause alone, under our own domain."""
     first = parsed(make_message())["Message-ID"]
     again = parsed(make_message(at=NOON + timedelta(hours=1), token=new_token()))["Message-ID"]
@@ -123,7 +123,7 @@ def test_a_resend_is_the_same_mail():
     assert first.endswith("@signoff.example>")
 
 
-def test_what_follows_stands_in_the_thread_of_the_card():
+def test_what_follows_stands_in_the_thread_of_the_card() -> None:
     """The same subject behind "Re:", and references to the card and to the person's own mail."""
     card_mail = parsed(make_message())
     receipt = card_mail["Message-ID"]
@@ -139,7 +139,7 @@ def test_what_follows_stands_in_the_thread_of_the_card():
 @pytest.mark.parametrize(
     "bad", ["<a@b>\r\nBcc: x@y.example", "<a@b c>", "a@b", "<>", "<" + "a" * 500 + "@b>", "<a@b@c>"]
 )
-def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad):
+def test_a_foreign_message_id_is_checked_before_it_becomes_a_header(bad: str) -> None:
     """What the person's mail called itself is used only where it is a plain Message-ID."""
     mail = parsed(make_notice(reply_to=bad))
     assert mail["References"] == CARD_ID
@@ -162,7 +162,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("bad", HOSTILE)
 @pytest.mark.parametrize("where", ["tool", "argument", "value", "hint", "name", "headline"])
-def test_nothing_of_others_gets_into_a_header_or_the_markup(bad, where):
+def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str) -> None:
     """A value stays a value wherever it stands: no header, no tag, no template of its own."""
     if where == "tool":
         message = make_message(call=make_call(bad))
@@ -189,7 +189,7 @@ def test_nothing_of_others_gets_into_a_header_or_the_markup(bad, where):
     assert "49" not in subject(message)
 
 
-def test_the_card_says_all_there_is_to_know():
+def test_the_card_says_all_there_is_to_know() -> None:
     """Both parts show the call, who asked, until when, and how to answer; nothing is fetched."""
     message = make_message(hint="Is this in the budget?")
     text, markup = plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))
@@ -222,7 +222,7 @@ def test_the_card_says_all_there_is_to_know():
         ({"days": 5}, "approve\r\ndays: 5", Verdict.APPROVE),
     ],
 )
-def test_the_buttons_write_the_answer(template, body, verdict):
+def test_the_buttons_write_the_answer(template: dict[str, int] | None, body: str, verdict) -> None:
     """A button opens a mail to the token's address; one that needs a value decides nothing yet."""
     links = Links(html(make_message(template=template), SETTINGS)).links
     yes, no = (urlsplit(link) for link in links)
@@ -236,14 +236,14 @@ def test_the_buttons_write_the_answer(template, body, verdict):
     assert "+" in yes.path
 
 
-def test_a_reply_to_the_card_finds_its_token():
+def test_a_reply_to_the_card_finds_its_token() -> None:
     """The Reply-To of our mail is what the reading of answers looks for."""
     mail = parsed(make_message())
     answer = f"From: mara@example.com\r\nTo: {mail['Reply-To']}\r\n\r\napprove\r\n".encode()
     assert tokens_in(read_mail(answer).recipients, MAILBOX) == (TOKEN,)
 
 
-def test_a_notice_shows_an_answer_that_works():
+def test_a_notice_shows_an_answer_that_works() -> None:
     """The example is there in full, and both parts say it the same way."""
     text = plain_text(make_notice(), SETTINGS)
     assert "For example, write: approve" in text
@@ -251,7 +251,7 @@ def test_a_notice_shows_an_answer_that_works():
     assert "approved_days: 3" in text_of_html(html(make_notice(), SETTINGS))
 
 
-def test_an_outcome_asks_for_nothing():
+def test_an_outcome_asks_for_nothing() -> None:
     """A mail without a token has no buttons and says that nobody reads answers to it."""
     message = make_notice(kind=Kind.OUTCOME, token="", example="", good=True)
     assert Links(html(message, SETTINGS)).links == []
@@ -274,7 +274,7 @@ WORDS = [
 
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("where", ["value", "second line", "argument", "hint", "text", "name"])
-def test_no_line_of_ours_decides_when_it_is_quoted(word, where):
+def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> None:
     """Whatever a call consists of, no line of either part reads as an answer."""
     if where == "value":
         message = make_message(call=make_call(note=word))
@@ -295,12 +295,12 @@ def test_no_line_of_ours_decides_when_it_is_quoted(word, where):
 @given(
     st.text(max_size=60), st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4)
 )
-def test_no_line_of_ours_ever_decides(text, args):
+def test_no_line_of_ours_ever_decides(text, args) -> None:
     """The same for any text."""
     _nothing_decides(make_message(hint=text, call=make_call(**(args or {"x": "y"}))))
 
 
-def _nothing_decides(message):
+def _nothing_decides(message) -> None:
     for part in (plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))):
         for line in part.splitlines():
             assert not _decides(line), line
@@ -329,12 +329,12 @@ def _decides(line: str) -> bool:
         ("", False),
     ],
 )
-def test_what_would_be_an_answer_by_itself(line, expected):
+def test_what_would_be_an_answer_by_itself(line: str, expected: bool) -> None:
     """A line that decides if it is quoted, however it is decorated."""
     assert is_reply(line) is expected
 
 
-def test_a_huge_argument_does_not_hide_the_small_ones():
+def test_a_huge_argument_does_not_hide_the_small_ones() -> None:
     """Mail programs cut long mails off: what is too long is cut here, and says so."""
     rows = [Row(name="big", value="x" * 100_000), Row(name="amount", value="2500")]
     big, amount = fit(rows)
@@ -344,7 +344,7 @@ def test_a_huge_argument_does_not_hide_the_small_ones():
     assert fit(()) == ()
 
 
-def test_many_large_arguments_stay_below_what_mail_programs_show():
+def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
     """The HTML of the largest card is smaller than the 102 KB that Gmail shows."""
     call = make_call(**{f"a{n}": "word " * 2000 for n in range(20)})
     assert len(html(make_message(call=call), SETTINGS).encode()) < 102_000
@@ -364,18 +364,18 @@ def test_many_large_arguments_stay_below_what_mail_programs_show():
         (timedelta(days=5, hours=3), "5 days"),
     ],
 )
-def test_how_long_is_left(duration, words):
+def test_how_long_is_left(duration, words: str) -> None:
     """A span is written as people would say it."""
     assert span(duration) == words
 
 
 @pytest.mark.parametrize("address", ["", "x", "a@b@c", "ümlaut@example.com", "a\r\nb@example.com"])
-def test_an_address_that_cannot_be_written_to_is_refused(address):
+def test_an_address_that_cannot_be_written_to_is_refused(address: str) -> None:
     """There is no use in trying again, and the setting to look at is named."""
     with pytest.raises(MailRefused, match="people"):
         recipient(make_message(address=address))
 
 
-def test_a_domain_beyond_ascii_is_written_as_dns_has_it():
+def test_a_domain_beyond_ascii_is_written_as_dns_has_it() -> None:
     """An internationalised domain goes into the envelope in its ASCII form."""
     assert recipient(make_message(address="a@bücher.example")) == "a@xn--bcher-kva.example"

@@ -139,7 +139,7 @@ def test_what_is_attached_says_nothing(part: str) -> None:
         "=?utf-8?B?5om/6KqN?= =?utf-8?B?44GX44G+44GZ?=",
     ],
 )
-def test_the_token_leads_to_the_request_and_no_subject_does(message, subject) -> None:  # type: ignore[no-untyped-def]
+def test_the_token_leads_to_the_request_and_no_subject_does(message, subject: str) -> None:  # type: ignore[no-untyped-def]
     """A reply to a card or a reminder is found in whatever thread, and its quotation is none."""
     ours = render(message, SETTINGS)
     head = f"From: mara@example.com\r\nTo: {ours['Reply-To']}\r\nSubject: {subject}\r\n\r\n"

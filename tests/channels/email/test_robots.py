@@ -57,7 +57,7 @@ def mail(subject: str, text: str = "I am back on Monday.", sender: str = "mara@e
         "Balasan otomatis: Approval needed",
     ],
 )
-def test_a_title_of_an_absent_persons_programme(subject):
+def test_a_title_of_an_absent_persons_programme(subject) -> None:
     """What Exchange, Gmail and their like call an out-of-office reply is one."""
     read = mail(subject)
     assert read.automatic
@@ -93,12 +93,12 @@ def test_a_title_of_an_absent_persons_programme(subject):
         "退職のご挨拶",
     ],
 )
-def test_a_title_of_a_person(subject):
+def test_a_title_of_a_person(subject: str) -> None:
     """Words of absence and of delivery in a person's own title are no sign."""
     assert mail(subject, "approve").automatic == ""
 
 
-def test_exchange_says_what_wrote_an_absence():
+def test_exchange_says_what_wrote_an_absence() -> None:
     """Its replies are auto-generated, whatever their title; the field beside it says by what."""
     head = (
         "From: mara@example.com\r\nSubject: Puissa\r\nAuto-Submitted: auto-generated\r\n"
@@ -114,7 +114,7 @@ def test_exchange_says_what_wrote_an_absence():
         sorted({*bounce_titles.AUTO_REPLIES, *bounce_titles.FAILED, *bounce_titles.ABSENT})
     )
 )
-def test_a_reply_to_a_notice_is_a_persons(title):
+def test_a_reply_to_a_notice_is_a_persons(title) -> None:
     """Whoever answers such a notice begins their title with a mark of reply."""
     assert mail(f"Re: {title}", "approve").automatic == ""
 
@@ -129,12 +129,12 @@ def test_a_reply_to_a_notice_is_a_persons(title):
         ("I got this is an automated message", False),
     ],
 )
-def test_only_how_the_text_begins_is_a_sign(text, found):
+def test_only_how_the_text_begins_is_a_sign(text: str, found: bool) -> None:
     """A programme says so first; below a person's words it is something they quote."""
     assert bool(mail("Re: Approval needed", text).automatic) is found
 
 
-def test_the_corpus_is_sorted():
+def test_the_corpus_is_sorted() -> None:
     """Of real reports nearly all are returned mail; none is taken for an absence but the three."""
     if not CORPUS.is_dir():
         pytest.skip("the corpus is not beside this project")
@@ -168,13 +168,13 @@ def status(*fields: str) -> bytes:
         (("Action: expanded",), Sort.OTHER),
     ],
 )
-def test_a_delivery_status_decides_by_its_action(fields, sort):
+def test_a_delivery_status_decides_by_its_action(fields: tuple[str, ...], sort) -> None:
     """RFC 3464: what was given up is returned, what is tried on is delayed."""
     assert sort_of(parse_mail(status(*fields)), "", "") is sort
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_can_be_sorted(raw):
+def test_any_bytes_can_be_sorted(raw) -> None:
     """Whatever a report says, it is of one of the sorts."""
     part = parse_mail(b"Content-Type: message/delivery-status\r\n\r\n" + raw)
     assert sort_of(part, "", "") in Sort

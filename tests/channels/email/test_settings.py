@@ -7,7 +7,7 @@ from signoff.channels.email.settings import EmailSettings, SmtpSettings
 from signoff.core.base.networks import is_loopback
 
 
-def test_the_defaults_send_to_this_machine():
+def test_the_defaults_send_to_this_machine() -> None:
     """Without any setting, mail goes to a server on this machine, and answers come in here."""
     settings = EmailSettings()
     assert (settings.smtp.host, settings.smtp.real_port) == ("127.0.0.1", 25)
@@ -21,14 +21,14 @@ def test_the_defaults_send_to_this_machine():
 
 
 @pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])
-def test_the_usual_ports(security, port):
+def test_the_usual_ports(security: str, port: int) -> None:
     """The port follows from the security where none is set."""
     smtp = SmtpSettings(host="mx.example.com", security=security, insecure=True)
     assert smtp.real_port == port
     assert smtp.model_copy(update={"port": 2525}).real_port == 2525
 
 
-def test_no_security_only_to_this_machine():
+def test_no_security_only_to_this_machine() -> None:
     """Tokens do not leave the machine in the clear, unless somebody insists."""
     with pytest.raises(ValidationError, match="unencrypted"):
         SmtpSettings(host="mx.example.com")
@@ -37,13 +37,13 @@ def test_no_security_only_to_this_machine():
 
 
 @pytest.mark.parametrize("parts", [{"username": "x"}, {"password": "x"}])
-def test_half_a_login_is_none(parts):
+def test_half_a_login_is_none(parts: dict[str, str]) -> None:
     """A name without a password, or the other way round, is a mistake."""
     with pytest.raises(ValidationError, match="come together"):
         SmtpSettings(**parts)
 
 
-def test_a_password_is_not_printed():
+def test_a_password_is_not_printed() -> None:
     """Settings can be printed without giving the password away."""
     smtp = SmtpSettings(username="x", password="hunter2")
     assert "hunter2" not in repr(smtp)
@@ -67,7 +67,7 @@ def test_a_password_is_not_printed():
         ("inbound", {"max_bytes": 10}),
     ],
 )
-def test_what_is_refused(key, value):
+def test_what_is_refused(key: str, value: str | dict[str, int] | dict[str, str]) -> None:
     """A setting that cannot work is refused where it is read, not when the first mail is sent."""
     with pytest.raises(ValidationError, match=key):
         EmailSettings(**{key: value})
@@ -84,7 +84,7 @@ def test_what_is_refused(key, value):
         ("10.0.0.1", False),
     ],
 )
-def test_what_is_this_machine(host, expected):
+def test_what_is_this_machine(host: str, expected: bool) -> None:
     """Only loopback counts."""
     assert is_loopback(host) is expected
 
@@ -100,7 +100,7 @@ def test_what_is_this_machine(host, expected):
         ({"mailbox": "a@example.com", "authentication": {"require": "token"}}, "token"),
     ],
 )
-def test_the_most_is_required_that_can_be_proven(parts, required):
+def test_the_most_is_required_that_can_be_proven(parts, required: str) -> None:
     """A mailbox of this machine alone is development; any other asks for an aligned pass."""
     assert EmailSettings(**parts).required == required
 
@@ -118,7 +118,7 @@ def test_the_most_is_required_that_can_be_proven(parts, required):
         ("require", "dmarc"),
     ],
 )
-def test_what_proves_nothing_is_refused(key, value):
+def test_what_proves_nothing_is_refused(key: str, value: str | list[str]) -> None:
     """Names, networks and servers are held to their form when the settings are read."""
     with pytest.raises(ValidationError):
         EmailSettings(authentication={key: value})

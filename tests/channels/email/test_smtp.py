@@ -3,12 +3,15 @@
 import asyncio
 import inspect
 import ssl
+from pathlib import Path
 
 import aiosmtplib
 import aiosmtplib.errors
 import pytest
 from pydantic import SecretStr
+from structlog.testing import LogCapture
 
+from channels.conftest import SinkFactory
 from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
@@ -28,21 +31,23 @@ def sender(sink, **settings):
     return SmtpSender(sink.settings(**settings).smtp, hostname="signoff.example")
 
 
-async def test_a_batch_takes_one_connection(start_sink):
+async def test_a_batch_takes_one_connection(start_sink: SinkFactory) -> None:
     """All mails of a batch go over one connection."""
     sink = await start_sink()
     assert await sender(sink).send([mail() for _ in range(20)]) == [None] * 20
     assert (len(sink.mails), sink.connections) == (20, 1)
 
 
-async def test_a_dropped_connection_is_made_anew(start_sink):
+async def test_a_dropped_connection_is_made_anew(start_sink: SinkFactory) -> None:
     """When the server hangs up between two mails, the rest goes over a new connection."""
     sink = await start_sink(drop_after=2)
     assert await sender(sink).send([mail() for _ in range(4)]) == [None] * 4
     assert (len(sink.mails), sink.connections) == (4, 2)
 
 
-async def test_starttls_with_login(start_sink, server_tls, certificate):
+async def test_starttls_with_login(
+    start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
+) -> None:
     """The login goes over a connection that STARTTLS has made safe."""
     sink = await start_sink(tls=server_tls, auth=True)
     smtp = sender(
@@ -57,7 +62,9 @@ async def test_starttls_with_login(start_sink, server_tls, certificate):
     assert sink.logins == ["signoff"]
 
 
-async def test_tls_from_the_start(start_sink, server_tls, certificate):
+async def test_tls_from_the_start(
+    start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
+) -> None:
     """A server that speaks nothing but TLS is spoken to in TLS."""
     sink = await start_sink(tls=server_tls, implicit=True)
     smtp = sender(sink, host="localhost", security="tls", ca_file=certificate)
@@ -65,7 +72,9 @@ async def test_tls_from_the_start(start_sink, server_tls, certificate):
 
 
 @pytest.mark.parametrize(("security", "implicit"), [("starttls", False), ("tls", True)])
-async def test_a_certificate_that_nobody_vouches_for(start_sink, server_tls, security, implicit):
+async def test_a_certificate_that_nobody_vouches_for(
+    start_sink: SinkFactory, server_tls: ssl.SSLContext, security: str, implicit: bool
+) -> None:
     """Mail is not sent to a server that cannot prove who it is; the settings are named."""
     sink = await start_sink(tls=server_tls, implicit=implicit)
     (error,) = await sender(sink, host="localhost", security=security).send([mail()])
@@ -75,7 +84,12 @@ async def test_a_certificate_that_nobody_vouches_for(start_sink, server_tls, sec
     assert sink.mails == []
 
 
-async def test_a_certificate_for_another_name(start_sink, server_tls, certificate, monkeypatch):
+async def test_a_certificate_for_another_name(
+    start_sink: SinkFactory,
+    server_tls: ssl.SSLContext,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A certificate that does not bear the host's name is none."""
     sink = await start_sink(tls=server_tls, implicit=True)
     smtp = sender(sink, host="ip6-localhost.localhost", security="tls", ca_file=certificate)
@@ -89,7 +103,7 @@ async def test_a_certificate_for_another_name(start_sink, server_tls, certificat
     assert "certificate" in str(error)
 
 
-async def test_a_server_without_starttls_gets_no_mail(start_sink):
+async def test_a_server_without_starttls_gets_no_mail(start_sink: SinkFactory) -> None:
     """Nothing is sent in the clear because a server, or somebody in between, does not offer TLS."""
     sink = await start_sink()
     (error,) = await sender(sink, security="starttls").send([mail()])
@@ -97,7 +111,9 @@ async def test_a_server_without_starttls_gets_no_mail(start_sink):
     assert sink.mails == []
 
 
-async def test_a_wrong_password_is_ours_to_mend(start_sink, server_tls, certificate):
+async def test_a_wrong_password_is_ours_to_mend(
+    start_sink: SinkFactory, server_tls: ssl.SSLContext, certificate: Path
+) -> None:
     """A refused login defers every mail; no recipient counts as unreachable because of it."""
     sink = await start_sink(tls=server_tls, auth=True)
     smtp = sender(
@@ -115,7 +131,7 @@ async def test_a_wrong_password_is_ours_to_mend(start_sink, server_tls, certific
     assert sink.connections == 1
 
 
-async def test_nobody_listens(log_output):
+async def test_nobody_listens(log_output: LogCapture) -> None:
     """A server that is not there defers the batch after one try, and names the settings."""
     port = free_port()
     smtp = SmtpSender(SmtpSettings(port=port, timeout=5), hostname="signoff.example")
@@ -127,7 +143,7 @@ async def test_nobody_listens(log_output):
     assert "[email.smtp]" in entry["setting"]
 
 
-async def test_a_server_that_says_nothing_times_out():
+async def test_a_server_that_says_nothing_times_out() -> None:
     """A server that accepts and then is silent costs one timeout, not one for each mail."""
     connections = []
     server = await asyncio.start_server(
@@ -156,7 +172,9 @@ async def test_a_server_that_says_nothing_times_out():
         ("MAIL", "550 5.7.1 Not your address", MailDeferred),
     ],
 )
-async def test_what_the_server_says_decides(start_sink, command, answer, expected):
+async def test_what_the_server_says_decides(
+    start_sink: SinkFactory, command: str, answer: str, expected
+) -> None:
     """4yz is for later and 5yz for ever; a refused sender is our fault, not the person's."""
     sink = await start_sink(answers={command: answer})
     (error,) = await sender(sink).send([mail()])
@@ -164,14 +182,14 @@ async def test_what_the_server_says_decides(start_sink, command, answer, expecte
     assert answer[:3] in str(error)
 
 
-async def test_after_a_421_the_others_get_a_new_connection(start_sink):
+async def test_after_a_421_the_others_get_a_new_connection(start_sink: SinkFactory) -> None:
     """A server that closes the connection over one mail still gets the others."""
     sink = await start_sink(answers={"RCPT busy@example.com": "421 4.7.0 Closing"})
     errors = await sender(sink).send([mail("busy@example.com"), mail(), mail()])
     assert [type(error) for error in errors] == [MailDeferred, type(None), type(None)]
 
 
-async def test_tokens_stay_out_of_what_is_said():
+async def test_tokens_stay_out_of_what_is_said() -> None:
     """A server that repeats the envelope does not get the token into a log."""
     token = new_token()
     address = f"approvals+{token}@signoff.example"
@@ -194,7 +212,7 @@ def _classes():
 
 
 @pytest.mark.parametrize("kind", _classes())
-def test_every_exception_of_the_library_is_translated(kind):
+def test_every_exception_of_the_library_is_translated(kind) -> None:
     """The map has every class that aiosmtplib raises, and a word for it."""
     assert kind in FAULTS
     if issubclass(kind, aiosmtplib.SMTPRecipientsRefused):
@@ -220,12 +238,12 @@ def test_every_exception_of_the_library_is_translated(kind):
         (ValueError("prohibited"), MailRefused),
     ],
 )
-def test_what_others_raise_is_translated_too(error, expected):
+def test_what_others_raise_is_translated_too(error, expected) -> None:
     """The network and the standard library have a word as well, and what is unknown may pass."""
     assert type(translate(error).error) is expected
 
 
-def test_a_file_of_certificates_that_is_not_there(tmp_path):
+def test_a_file_of_certificates_that_is_not_there(tmp_path: Path) -> None:
     """The setting is named when its file cannot be read."""
     settings = SmtpSettings(host="mx.example.com", security="tls", ca_file=tmp_path / "none.pem")
     with pytest.raises(ConfigError, match=r"email\.smtp\.ca_file"):

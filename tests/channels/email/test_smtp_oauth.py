@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 from pydantic import ValidationError
+from structlog.testing import LogCapture
 
 from issuer import issuer
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
 from signoff.channels.email.settings import SmtpSettings
@@ -75,7 +77,7 @@ async def send(made, port: int, ledger):
     return error
 
 
-async def test_a_token_logs_in(ledger):
+async def test_a_token_logs_in(ledger: Ledger) -> None:
     """The token of the issuer is what the server gets, under the name of the account."""
     handler = Server("good")
     with issuer("approvals") as made:
@@ -86,7 +88,7 @@ async def test_a_token_logs_in(ledger):
     assert handler.logins == ["user=approvals@signoff.example"]
 
 
-async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger):
+async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger: Ledger) -> None:
     """The mail waits, the settings are named, and the token stays out of what is said."""
     handler = Server("good")
     with issuer("approvals") as made:
@@ -98,7 +100,9 @@ async def test_a_token_that_is_not_taken_is_no_refusal_of_the_person(ledger):
     assert "stale" not in str(error)
 
 
-async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(ledger, log_output):
+async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(
+    ledger: Ledger, log_output: LogCapture
+) -> None:
     """No connection is of any use without a token; the log says which table to look at."""
     with issuer("approvals") as made:
         made.answer = lambda _: (400, {"error": "invalid_client"})
@@ -110,7 +114,7 @@ async def test_an_issuer_that_refuses_is_an_alarm_of_the_settings(ledger, log_ou
     assert entry["setting"] == "[email.smtp.oauth]"
 
 
-def test_a_password_and_a_token_exclude_each_other():
+def test_a_password_and_a_token_exclude_each_other() -> None:
     """There is one login."""
     oauth = {"token_url": "https://i.example/t", "client_id": "c", "client_secret": "s"}
     with pytest.raises(ValidationError, match="not both"):

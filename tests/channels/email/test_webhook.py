@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 from pydantic import ValidationError
 
+from builders import Snapshot
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
@@ -72,7 +73,7 @@ async def waiting(ledger):
 
 
 @pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
-async def test_a_signed_mail_is_stored(ledger, secret):
+async def test_a_signed_mail_is_stored(ledger: Ledger, secret) -> None:
     """Byte for byte, without an envelope; while a secret is replaced, both are good."""
     async with client(ledger) as http:
         answer = await http.post(PATH, content=MAIL, headers=await signed(ledger, secret=secret))
@@ -82,7 +83,9 @@ async def test_a_signed_mail_is_stored(ledger, secret):
 
 
 @pytest.mark.parametrize("results", [False, True])
-async def test_what_stands_on_top_is_believed_only_where_it_is_said(ledger, results):
+async def test_what_stands_on_top_is_believed_only_where_it_is_said(
+    ledger: Ledger, results: bool
+) -> None:
     """A sender can write Authentication-Results himself, and most providers let them through."""
     raw = b"Authentication-Results: mx.example; dmarc=pass header.from=example.com\r\n" + MAIL
     async with client(ledger, secrets=(OLD, NEW), results=results) as http:
@@ -94,7 +97,7 @@ async def test_what_stands_on_top_is_believed_only_where_it_is_said(ledger, resu
     assert (proof.proven is Proven.DMARC) is results
 
 
-async def test_one_of_several_signatures_is_enough(ledger):
+async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
     """A provider that changes its secret signs with both for a while."""
     headers = await signed(ledger)
     headers["webhook-signature"] = f"v1a,xx v1,AAAA {headers['webhook-signature']}"
@@ -120,7 +123,7 @@ async def test_one_of_several_signatures_is_enough(ledger):
     ],
     ids=str,
 )
-async def test_what_is_not_signed_or_not_in_time_is_refused(ledger, wrong):
+async def test_what_is_not_signed_or_not_in_time_is_refused(ledger: Ledger, wrong) -> None:
     """Nothing of it is stored, and the answer is a problem document."""
     wrong = dict(wrong)
     content = wrong.pop("body", MAIL)
@@ -133,7 +136,7 @@ async def test_what_is_not_signed_or_not_in_time_is_refused(ledger, wrong):
     assert await waiting(ledger) == []
 
 
-async def test_a_post_that_comes_again_is_stored_once(ledger):
+async def test_a_post_that_comes_again_is_stored_once(ledger: Ledger) -> None:
     """Sent again or replayed it is acknowledged; under the same id another mail is refused."""
     headers = await signed(ledger)
     async with client(ledger) as http:
@@ -148,7 +151,9 @@ async def test_a_post_that_comes_again_is_stored_once(ledger):
     assert len(await waiting(ledger)) == 1
 
 
-async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(ledger, snapshot):
+async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(
+    ledger: Ledger, snapshot: Snapshot
+) -> None:
     """Both are there or neither, and the memory of the id outlasts its signature."""
     before = await snapshot()
     async with client(ledger) as http:
@@ -164,7 +169,7 @@ async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(ledger, s
     assert len(marks) == 1
 
 
-async def test_the_size_is_capped_announced_or_not(ledger):
+async def test_the_size_is_capped_announced_or_not(ledger: Ledger) -> None:
     """A body over the cap is refused without being held or looked at."""
 
     async def chunks():
@@ -182,7 +187,7 @@ async def test_the_size_is_capped_announced_or_not(ledger):
     assert (fits.status_code, empty.status_code) == (200, 422)
 
 
-async def test_without_redis_the_provider_is_told_to_come_again():
+async def test_without_redis_the_provider_is_told_to_come_again() -> None:
     """What could not be stored is not acknowledged."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     at = "1785578400"
@@ -197,7 +202,7 @@ async def test_without_redis_the_provider_is_told_to_come_again():
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
 
 
-async def test_without_a_secret_nothing_is_served(ledger):
+async def test_without_a_secret_nothing_is_served(ledger: Ledger) -> None:
     """Each path is there only with a secret of its own."""
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
         assert (await http.post(PATH, content=MAIL)).status_code == 404
@@ -221,7 +226,7 @@ async def form(ledger, *, key=KEY, late=0, **fields):
 
 
 @pytest.mark.parametrize("multipart", [False, True])
-async def test_a_mailgun_route_is_understood(ledger, multipart):
+async def test_a_mailgun_route_is_understood(ledger: Ledger, multipart: bool) -> None:
     """Its form has the raw message and the envelope; both ways of writing a form are read."""
     fields = await form(ledger)
     parts = {"files": {name: (None, value) for name, value in fields.items()}}
@@ -247,7 +252,9 @@ async def test_a_mailgun_route_is_understood(ledger, multipart):
     ],
     ids=["key", "late", "hex", "token", "timestamp", "empty", "large"],
 )
-async def test_a_wrong_form_is_refused(ledger, wrong, status):
+async def test_a_wrong_form_is_refused(
+    ledger: Ledger, wrong: dict[str, str] | dict[str, int], status: int
+) -> None:
     """Nothing of it is stored."""
     async with client(ledger, mailgun_secrets=(KEY,)) as http:
         answer = await http.post(MAILGUN_PATH, data=await form(ledger, **wrong))
@@ -259,7 +266,7 @@ async def test_a_wrong_form_is_refused(ledger, wrong, status):
 
 
 @pytest.mark.parametrize("secret", ["", "short", "whsec_", "whsec_AAAA", "whsec_!" + "A" * 60])
-def test_a_secret_that_is_none_is_refused(secret):
+def test_a_secret_that_is_none_is_refused(secret: str) -> None:
     """What is wrong is said, and not what the secret is."""
     with pytest.raises(ValidationError, match="openssl rand"):
         WebhookSettings(secrets=(secret,))
@@ -267,7 +274,7 @@ def test_a_secret_that_is_none_is_refused(secret):
         WebhookSettings(mailgun_secrets=(secret[:20],))
 
 
-async def test_the_example_in_the_docs_works(ledger, tmp_path):
+async def test_the_example_in_the_docs_works(ledger: Ledger, tmp_path: Path) -> None:
     """The commands with openssl and curl, as they stand there, post a mail to a real server."""
     for program in ("curl", "openssl", "bash"):
         if shutil.which(program) is None:

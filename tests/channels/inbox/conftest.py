@@ -9,14 +9,16 @@ import pyotp
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
+from signoff.testing import VirtualClock
 from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 
 
 @pytest.fixture
-async def office(still_channels, clock):
+async def office(still_channels: Channels, clock: VirtualClock) -> Channels:
     """The stages of the channels on a still clock; a policy that always wants a second step."""
     still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
     still_channels.clock = clock
@@ -24,14 +26,14 @@ async def office(still_channels, clock):
 
 
 @pytest.fixture
-async def apps(office) -> dict[str, pyotp.OTP]:
+async def apps(office: Channels) -> dict[str, pyotp.OTP]:
     """The authenticator apps of Mara and Cleo."""
     factors = Factors(office.ledger, SETTINGS.secret_key)
     return {one.id: pyotp.parse_uri(await factors.enroll(one, by="test")) for one in (MARA, CLEO)}
 
 
 @pytest.fixture
-async def browser(office, apps) -> AsyncIterator[Browser]:
+async def browser(office: Channels, apps: dict[str, pyotp.OTP]) -> AsyncIterator[Browser]:
     """A browser that nobody has signed in with."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))

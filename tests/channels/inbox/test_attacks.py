@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.policies.policy import Policy
-from visitor import COOKIE, ORIGIN, forms_of
+from visitor import COOKIE, ORIGIN, Browser, forms_of
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 
@@ -40,7 +41,9 @@ async def still_pending(office, approval):
         {"Sec-Fetch-Site": "none"},
     ],
 )
-async def test_a_form_of_another_page(browser, office, headers):
+async def test_a_form_of_another_page(
+    browser: Browser, office: Channels, headers: dict[str, str]
+) -> None:
     """With the cookie and even the token, a form from elsewhere is refused, signing in too."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -52,7 +55,7 @@ async def test_a_form_of_another_page(browser, office, headers):
     assert await still_pending(office, approval)
 
 
-async def test_a_form_without_any_origin(browser, office):
+async def test_a_form_without_any_origin(browser: Browser, office: Channels) -> None:
     """No browser sends one; what sends it is a program."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -62,7 +65,9 @@ async def test_a_form_without_any_origin(browser, office):
 
 
 @pytest.mark.parametrize("token", ["", "x", None])
-async def test_a_form_without_the_session_s_token(browser, office, token):
+async def test_a_form_without_the_session_s_token(
+    browser: Browser, office: Channels, token: str | None
+) -> None:
     """The token is of the session: none, a wrong one and another session's are refused."""
     approval, path = await noted(office)
     await browser.sign_in(CLEO)
@@ -77,7 +82,7 @@ async def test_a_form_without_the_session_s_token(browser, office, token):
     assert await still_pending(office, approval)
 
 
-async def test_a_scanner_without_a_session(browser, office):
+async def test_a_scanner_without_a_session(browser: Browser, office: Channels) -> None:
     """It follows every link and presses every button: nothing is decided, nothing is shown."""
     approval, path = await noted(office)
     for method in ("GET", "HEAD", "POST"):
@@ -88,7 +93,7 @@ async def test_a_scanner_without_a_session(browser, office):
     assert await still_pending(office, approval)
 
 
-async def test_a_link_never_decides(browser, office):
+async def test_a_link_never_decides(browser: Browser, office: Channels) -> None:
     """With a session a GET of the forms' addresses is not even there."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -97,7 +102,7 @@ async def test_a_link_never_decides(browser, office):
     assert await still_pending(office, approval)
 
 
-async def test_a_session_name_that_was_planted(browser):
+async def test_a_session_name_that_was_planted(browser: Browser) -> None:
     """Signing in gives a new name, ends the old session, and takes no name from outside."""
     browser.session = "A" * 43
     await browser.sign_in()
@@ -112,7 +117,7 @@ async def test_a_session_name_that_was_planted(browser):
     assert (await browser.get("/inbox/")).status_code == 200
 
 
-async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser):
+async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser: Browser) -> None:
     """By its prefix and its attributes; it says nothing about whose it is."""
     cookie = (await browser.sign_in()).headers["Set-Cookie"]
     assert cookie.startswith(f"{COOKIE}=")
@@ -134,14 +139,14 @@ async def test_the_cookie_is_kept_from_scripts_and_other_hosts(browser):
         "/healthz",
     ],
 )
-async def test_a_sign_in_leads_nowhere_else(browser, to):
+async def test_a_sign_in_leads_nowhere_else(browser: Browser, to: str) -> None:
     """Where it goes on to is one of our pages, whatever the link says."""
     page = await browser.http.get("/inbox/sign-in", params={"next": to})
     assert forms_of(page)["/inbox/sign-in"]["next"] == "/inbox/"
     assert (await browser.sign_in(to=to)).headers["Location"] == "/inbox/"
 
 
-async def test_who_is_there_is_not_told(browser, office):
+async def test_who_is_there_is_not_told(browser: Browser, office: Channels) -> None:
     """Known and enrolled, known and not enrolled, unknown, no address: one answer, to the byte."""
     addresses = [MARA.email, RILEY.email, "nobody@example.com", "mara", "", "x" * 300]
     answers = []
@@ -155,7 +160,7 @@ async def test_who_is_there_is_not_told(browser, office):
 
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
-async def test_codes_cannot_be_guessed(browser, address):
+async def test_codes_cannot_be_guessed(browser: Browser, address) -> None:
     """After five attempts even the right code is not looked at; unknown people count the same."""
     form = {"address": address, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(6)]
@@ -164,7 +169,7 @@ async def test_codes_cannot_be_guessed(browser, address):
     assert (await browser.post("/inbox/sign-in", right)).status_code == 429
 
 
-async def test_a_burst_locks_nobody_out_for_a_day(browser, office):
+async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Channels) -> None:
     """What is refused is not counted: a quarter of an hour later the right code is looked at."""
     form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(52)]
@@ -177,7 +182,7 @@ async def test_a_burst_locks_nobody_out_for_a_day(browser, office):
     assert (await browser.post("/inbox/sign-in", right)).status_code == 303
 
 
-async def test_codes_that_are_right_use_up_nothing(browser, office):
+async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Channels) -> None:
     """Whoever decides all day gives many codes; only those that fail are few."""
     form = {"address": MARA.email, "next": "/inbox/"}
     for _ in range(12):
@@ -189,7 +194,7 @@ async def test_codes_that_are_right_use_up_nothing(browser, office):
     assert [one.status_code for one in wrong] == [401, 401, 429]
 
 
-async def test_who_is_signed_in_cannot_be_locked_out(browser, office):
+async def test_who_is_signed_in_cannot_be_locked_out(browser: Browser, office: Channels) -> None:
     """Failing attempts to sign in as somebody do not keep that person's session from deciding."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -201,7 +206,7 @@ async def test_who_is_signed_in_cannot_be_locked_out(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_the_codes_of_a_session_cannot_be_guessed(browser, office):
+async def test_the_codes_of_a_session_cannot_be_guessed(browser: Browser, office: Channels) -> None:
     """A stolen cookie alone decides nothing: five codes, and no more are looked at."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -212,7 +217,7 @@ async def test_the_codes_of_a_session_cannot_be_guessed(browser, office):
     assert await still_pending(office, approval)
 
 
-async def test_one_place_cannot_try_many_people(browser):
+async def test_one_place_cannot_try_many_people(browser: Browser) -> None:
     """Whatever the addresses are, after sixty attempts nothing more is looked at."""
     codes = set()
     for number in range(60):
@@ -223,7 +228,7 @@ async def test_one_place_cannot_try_many_people(browser):
     assert (await browser.post("/inbox/sign-in", form)).status_code == 429
 
 
-async def test_an_alias_gives_no_further_attempts(browser):
+async def test_an_alias_gives_no_further_attempts(browser: Browser) -> None:
     """Nor does it tell that two addresses are one person's: the answer is that to a wrong code."""
     for _ in range(5):
         form = {"address": MARA.email, "code": "000000", "next": "/inbox/"}
@@ -232,7 +237,7 @@ async def test_an_alias_gives_no_further_attempts(browser):
     assert (await browser.post("/inbox/sign-in", alias)).status_code == 401
 
 
-async def test_a_code_counts_once(browser, office):
+async def test_a_code_counts_once(browser: Browser, office: Channels) -> None:
     """Seen over a shoulder or on the wire, it signs nobody in a second time, nor does an older."""
     earlier, now = await browser.code(), await browser.code()
     form = {"address": MARA.email, "code": now, "next": "/inbox/"}
@@ -242,7 +247,7 @@ async def test_a_code_counts_once(browser, office):
         assert answer.status_code == 401
 
 
-async def test_an_old_code_does_not_count(browser, office):
+async def test_an_old_code_does_not_count(browser: Browser, office: Channels) -> None:
     """Half a minute is forgiven, two minutes are not."""
     code = await browser.code()
     office.clock.advance(timedelta(minutes=2))
@@ -250,7 +255,7 @@ async def test_an_old_code_does_not_count(browser, office):
     assert (await browser.post("/inbox/sign-in", form)).status_code == 401
 
 
-async def test_ids_of_others_lead_nowhere(browser, office):
+async def test_ids_of_others_lead_nowhere(browser: Browser, office: Channels) -> None:
     """Not asked, no such id: the same answer to looking and to deciding."""
     office.policies = (Policy(name="m", ask=("mara",), within="4h"),)
     others, _ = await office.ask()
@@ -275,7 +280,7 @@ OWN_SCRIPT = re.compile(r'<script src="/inbox/[a-z.]+\.js" defer></script>')
 """All that there is of scripts on a page: a file of ours."""
 
 
-async def test_markup_of_agents_and_people_is_text(browser, office):
+async def test_markup_of_agents_and_people_is_text(browser: Browser, office: Channels) -> None:
     """Tool, arguments, hint, requester and reason come from others: none of it becomes markup."""
     office.policies = (Policy(name="p", ask=("mara",), within="4h", second_step="true"),)
     approval, _ = await office.ask(tool=HTML, hint=HTML, user=HTML, **{HTML: HTML})
@@ -297,7 +302,7 @@ async def test_markup_of_agents_and_people_is_text(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_another_call_than_was_shown(browser, office):
+async def test_another_call_than_was_shown(browser: Browser, office: Channels) -> None:
     """A form of another digest does nothing."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -318,7 +323,9 @@ async def test_another_call_than_was_shown(browser, office):
         (b"", "multipart/form-data; boundary=x", 415),
     ],
 )
-async def test_what_is_no_form(browser, body, media_type, status):
+async def test_what_is_no_form(
+    browser: Browser, body: bytes | str, media_type: str | None, status: int
+) -> None:
     """It is refused with a page that says so, before anything is looked at."""
     headers = {
         "Origin": ORIGIN,
@@ -329,7 +336,7 @@ async def test_what_is_no_form(browser, body, media_type, status):
     assert "Not done" in answer.text
 
 
-async def test_nothing_comes_from_elsewhere(browser, office):
+async def test_nothing_comes_from_elsewhere(browser: Browser, office: Channels) -> None:
     """Every page forbids frames, foreign forms, and scripts but those in files of our own."""
     _, path = await noted(office)
     await browser.sign_in()
@@ -358,7 +365,7 @@ async def test_nothing_comes_from_elsewhere(browser, office):
     assert "@import" not in style.text
 
 
-async def test_who_loses_the_second_factor_is_out(browser, office):
+async def test_who_loses_the_second_factor_is_out(browser: Browser, office: Channels) -> None:
     """With it go all sessions, and a new one does not bring them back."""
     from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
     from visitor import SETTINGS

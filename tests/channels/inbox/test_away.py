@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import Event, What
-from visitor import forms_of
+from signoff.testing import VirtualClock
+from visitor import Browser, forms_of
 
 PATH = "/inbox/away"
 UNTIL = "9999-12-31"
@@ -25,7 +27,7 @@ async def say(browser, action=PATH, **fields):
     return await browser.post(action, form | fields)
 
 
-async def test_the_whole_way(browser, office):
+async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     """A link leads to the sign-in and back; what is said shows, counts at once, and is ended."""
     assert (await browser.get(PATH)).headers["Location"] == f"/inbox/sign-in?next={PATH}"
     await browser.sign_in(to=PATH)
@@ -50,7 +52,7 @@ async def test_the_whole_way(browser, office):
     assert "You are not away" in (await browser.get(PATH)).text
 
 
-async def test_what_is_to_come_is_listed(browser, office):
+async def test_what_is_to_come_is_listed(browser: Browser, office: Channels) -> None:
     """And does not count yet."""
     await browser.sign_in()
     await say(browser, **{"from": "9998-01-01", "until": "9998-01-09"})
@@ -68,7 +70,9 @@ async def test_what_is_to_come_is_listed(browser, office):
         ({"until": UNTIL, "delegate": "mara"}, "stand in for each other"),
     ],
 )
-async def test_what_cannot_be_is_told_beside_the_form(browser, office, fields, words):
+async def test_what_cannot_be_is_told_beside_the_form(
+    browser: Browser, office: Channels, fields: dict[str, str] | dict[str, object], words: str
+) -> None:
     """With what was typed still in it; nothing has changed."""
     await browser.sign_in()
     said = await say(browser, **fields)
@@ -78,7 +82,9 @@ async def test_what_cannot_be_is_told_beside_the_form(browser, office, fields, w
     assert await absence_of(office) is None
 
 
-async def test_a_session_that_was_left_open_changes_nothing(browser, office, clock):
+async def test_a_session_that_was_left_open_changes_nothing(
+    browser: Browser, office: Channels, clock: VirtualClock
+) -> None:
     """Who stands in decides: it takes a fresh code, as a decision does."""
     await browser.sign_in()
     clock.advance(office.inbox.fresh)
@@ -90,7 +96,9 @@ async def test_a_session_that_was_left_open_changes_nothing(browser, office, clo
 
 
 @pytest.mark.parametrize("action", [PATH, f"{PATH}/back"])
-async def test_a_form_of_another_page_changes_nothing(browser, office, action):
+async def test_a_form_of_another_page_changes_nothing(
+    browser: Browser, office: Channels, action: str
+) -> None:
     """From another origin, or without the session's own token."""
     await browser.sign_in()
     form = forms_of(await browser.get(PATH))[PATH] | {"until": UNTIL}

@@ -6,19 +6,20 @@ import pytest
 from pydantic import ValidationError
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.policies.policy import Fallback, Policy, Terms
-from visitor import forms_of
+from visitor import Browser, forms_of
 
 SMALL = Policy(name="small", ask=("mara", "cleo"), within="4h", batch=True)
 PLAIN = Policy(name="plain", ask=("mara",), within="4h")
 
 
 @pytest.fixture
-async def office(office):
+async def office(office: Channels) -> Channels:
     """The policy marks what is asked as harmless."""
     office.policies = (SMALL,)
     return office
@@ -46,7 +47,7 @@ async def states(office, approvals) -> list[State]:
     return [one.state for one in await office.ledger.approvals([one.id for one in approvals])]
 
 
-async def test_the_whole_way(browser, office):
+async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     """Boxes in the list, a page that shows each in full, one button, and a line for each."""
     found = await opened(office)
     await browser.sign_in()
@@ -68,7 +69,9 @@ async def test_the_whole_way(browser, office):
     assert (event.more["channel"], event.more["batch"]) == ("inbox", True)
 
 
-async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(browser, office):
+async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(
+    browser: Browser, office: Channels
+) -> None:
     """Its line says by whom, and the attempt is on the record; the others are approved."""
     found = await opened(office)
     await browser.sign_in()
@@ -83,7 +86,9 @@ async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(browser, 
     assert (await office.whats(found[1]))[-1] is What.REFUSED_ANSWER
 
 
-async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(browser, office):
+async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(
+    browser: Browser, office: Channels
+) -> None:
     """It has no box, the page leaves it out, and a form that names it anyway decides nothing."""
     (harmless,) = await opened(office, 1)
     office.policies = (PLAIN,)
@@ -102,7 +107,7 @@ async def test_what_is_not_harmless_is_refused_even_if_it_is_forged(browser, off
     assert await states(office, [harmless, plain]) == [State.APPROVED, State.PENDING]
 
 
-async def test_another_call_than_was_shown(browser, office):
+async def test_another_call_than_was_shown(browser: Browser, office: Channels) -> None:
     """A wrong digest approves nothing."""
     found = await opened(office, 2)
     await browser.sign_in()
@@ -113,7 +118,7 @@ async def test_another_call_than_was_shown(browser, office):
     assert await states(office, found) == [State.PENDING, State.APPROVED]
 
 
-async def test_no_longer_mine(browser, office):
+async def test_no_longer_mine(browser: Browser, office: Channels) -> None:
     """Who is not asked any more, or was never, approves nothing and learns nothing."""
     found = await opened(office, 2)
     office.policies = (SMALL.model_copy(update={"ask": ("cleo",)}),)
@@ -136,7 +141,9 @@ async def test_no_longer_mine(browser, office):
     assert "reimburse" not in (await browser.get(looked_at([other]))).text
 
 
-async def test_what_needs_more_than_a_yes_is_answered_by_itself(browser, office):
+async def test_what_needs_more_than_a_yes_is_answered_by_itself(
+    browser: Browser, office: Channels
+) -> None:
     """Values to fill in, a reason that is wanted, a request that is somebody's own."""
     filled, _ = await office.ask(template={"days": 0})
     office.policies = (SMALL.model_copy(update={"reasons": ("approve",)}),)
@@ -151,7 +158,7 @@ async def test_what_needs_more_than_a_yes_is_answered_by_itself(browser, office)
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "Nothing was ticked"), (51, "50 are the most")])
-async def test_none_and_too_many(browser, count, words):
+async def test_none_and_too_many(browser: Browser, count: int, words: str) -> None:
     """Both are told, and nothing is done."""
     await browser.sign_in()
     ids = [f"ap_{number:016d}" for number in range(count)]
@@ -165,7 +172,7 @@ async def test_none_and_too_many(browser, count, words):
     assert words in page.text
 
 
-async def test_the_form_is_of_this_session(browser, office):
+async def test_the_form_is_of_this_session(browser: Browser, office: Channels) -> None:
     """Another session's form approves nothing, and neither does one from elsewhere."""
     found = await opened(office, 1)
     await browser.sign_in()
@@ -178,7 +185,7 @@ async def test_the_form_is_of_this_session(browser, office):
     assert await states(office, found) == [State.PENDING]
 
 
-async def test_a_policy_is_harmless_or_takes_two_steps(browser, office):
+async def test_a_policy_is_harmless_or_takes_two_steps(browser: Browser, office: Channels) -> None:
     """It cannot say both; the default never says that anything is harmless."""
     for more in ({"second_step": "args.amount > 5"}, {"risk": "high"}):
         with pytest.raises(ValidationError, match="batch"):
@@ -190,7 +197,7 @@ async def test_a_policy_is_harmless_or_takes_two_steps(browser, office):
     assert Terms.model_validate_json(terms.model_dump_json(exclude_defaults=True)) == terms
 
 
-async def test_the_page_of_one_of_them_still_decides_it(browser, office):
+async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office: Channels) -> None:
     """What may be approved with others may be approved by itself."""
     (one,) = await opened(office, 1)
     await browser.sign_in()

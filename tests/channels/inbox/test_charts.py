@@ -9,9 +9,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
+from visitor import Browser
 
 AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")
@@ -27,7 +29,7 @@ def directory() -> Directory:
 
 
 @pytest.fixture
-async def office(office):
+async def office(office: Channels) -> Channels:
     """Decisions after one, two and three hours in one queue, after ten in the other."""
     for policy, who, hours, yes in (
         (FINANCE, MARA, 1, True),
@@ -67,7 +69,7 @@ def drawings(page) -> dict[str, ET.Element]:
     return {root.findtext("title"): root for root in roots}
 
 
-async def test_of_ones_own_queues(browser, office):
+async def test_of_ones_own_queues(browser: Browser, office: Channels) -> None:
     """Whoever is in a queue gets the figures of that one."""
     await browser.sign_in()
     page = await browser.get("/inbox/charts")
@@ -80,7 +82,7 @@ async def test_of_ones_own_queues(browser, office):
     assert "sign<" not in page.text
 
 
-async def test_of_everything(browser, office):
+async def test_of_everything(browser: Browser, office: Channels) -> None:
     """An auditor gets those of all queues."""
     await browser.sign_in(CLEO)
     found = rows(await browser.get("/inbox/charts"))
@@ -89,7 +91,7 @@ async def test_of_everything(browser, office):
     assert ["2026-03-02", "sign", "1", "0", "0", "0", "0"] in found
 
 
-async def test_drawings_say_what_the_tables_say(browser, office):
+async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channels) -> None:
     """Each has a name and a description, and its bars are as long as the figures."""
     await browser.sign_in(CLEO)
     page = await browser.get("/inbox/charts")
@@ -120,7 +122,9 @@ async def test_drawings_say_what_the_tables_say(browser, office):
     assert " style=" not in page.text
 
 
-async def test_who_is_in_no_queue(browser, office, monkeypatch):
+async def test_who_is_in_no_queue(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is nothing to show, and the page says why."""
     queues = {"finance": Queue(name="finance", members=("cleo",))}
     monkeypatch.setattr(office.desk.directory, "queues", queues)
@@ -130,7 +134,9 @@ async def test_who_is_in_no_queue(browser, office, monkeypatch):
     assert "<svg" not in page.text
 
 
-async def test_so_many_are_looked_at(browser, office, monkeypatch):
+async def test_so_many_are_looked_at(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page says how many, and that there are older ones."""
     monkeypatch.setattr("signoff.channels.inbox.pages.metrics.LOOKED", 2)
     await browser.sign_in(CLEO)

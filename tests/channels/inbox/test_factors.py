@@ -9,18 +9,20 @@ import pyotp
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, Snapshot
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import ConfigError
 from signoff.core.directory.people import Person
+from signoff.testing import VirtualClock
 
 KEY = SecretStr("a key of thirty-two characters..")
 
 
 @pytest.fixture
-def factors(still_ledger):
+def factors(still_ledger: Ledger) -> Factors:
     """The second factors, on a clock that stands still."""
     return Factors(still_ledger, KEY)
 
@@ -29,7 +31,7 @@ def factors(still_ledger):
     ("seconds", "code"),
     [(59, "287082"), (1111111109, "081804"), (1234567890, "005924"), (20000000000, "353130")],
 )
-def test_the_codes_of_the_standard(seconds, code):
+def test_the_codes_of_the_standard(seconds: int, code: str) -> None:
     """The last six digits of the values in RFC 6238, appendix B, belong to their time step."""
     secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
     now = datetime.fromtimestamp(seconds, UTC)
@@ -40,14 +42,18 @@ def test_the_codes_of_the_standard(seconds, code):
 
 
 @pytest.mark.parametrize(("away", "counts"), [(-60, False), (-30, True), (30, True), (60, False)])
-async def test_a_step_on_either_side_counts(factors, clock, away, counts):
+async def test_a_step_on_either_side_counts(
+    factors: Factors, clock: VirtualClock, away: int, counts: bool
+) -> None:
     """Clocks differ by half a minute; more is not forgiven."""
     app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now() + timedelta(seconds=away))
     assert await factors.check(MARA, code) is counts
 
 
-async def test_a_code_is_taken_once_even_at_the_same_moment(factors, clock):
+async def test_a_code_is_taken_once_even_at_the_same_moment(
+    factors: Factors, clock: VirtualClock
+) -> None:
     """Of many that come together one is taken."""
     app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now())
@@ -55,7 +61,7 @@ async def test_a_code_is_taken_once_even_at_the_same_moment(factors, clock):
     assert len([one for one in taken if one]) == 1
 
 
-async def test_codes_are_a_person_s_own(factors, clock):
+async def test_codes_are_a_person_s_own(factors: Factors, clock: VirtualClock) -> None:
     """Another's code, and a record that was put in another's place, are worth nothing."""
     app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
     await factors.enroll(CLEO, by="test")
@@ -68,7 +74,9 @@ async def test_codes_are_a_person_s_own(factors, clock):
     assert not await factors.check(None, app.at(clock.now()))
 
 
-async def test_the_ledger_cannot_make_codes(factors, still_ledger, clock, snapshot):
+async def test_the_ledger_cannot_make_codes(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock, snapshot: Snapshot
+) -> None:
     """No key of Redis holds a secret in plain, and another key of the settings opens none."""
     app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
     everything = b"".join((await snapshot()).values())
@@ -78,7 +86,9 @@ async def test_the_ledger_cannot_make_codes(factors, still_ledger, clock, snapsh
     assert not await other.check(MARA, app.at(clock.now()))
 
 
-async def test_enrolling_is_audited_and_not_done_twice_by_mistake(factors, still_ledger):
+async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
+    factors: Factors, still_ledger: Ledger
+) -> None:
     """A second time needs to be said; then the first secret is void."""
     first = pyotp.parse_uri(await factors.enroll(MARA, by="op"))
     with pytest.raises(ConfigError, match="--replace"):
@@ -101,7 +111,7 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(factors, still
     assert second.secret not in str(whats)
 
 
-async def test_the_address_names_the_person_and_signoff(factors):
+async def test_the_address_names_the_person_and_signoff(factors: Factors) -> None:
     """An app shows whose code it is and for what."""
     uri = await factors.enroll(Person(id="x", email="x+y@example.com"), by="test")
     assert uri.startswith("otpauth://totp/Signoff:x%2By%40example.com?secret=")
@@ -118,12 +128,12 @@ async def test_the_address_names_the_person_and_signoff(factors):
         ("http://[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_the_url_is_kept_as_browsers_write_an_origin(given, url):
+def test_the_url_is_kept_as_browsers_write_an_origin(given: str, url: str) -> None:
     """Or no form would ever seem to come from here."""
     assert InboxSettings(url=given, secret_key=KEY).url == url
 
 
-def test_nothing_is_sealed_without_a_key(ledger):
+def test_nothing_is_sealed_without_a_key(ledger: Ledger) -> None:
     """What everybody can open is worse than nothing: the settings of a process may lack it."""
     with pytest.raises(ConfigError, match="SIGNOFF_INBOX__SECRET_KEY"):
         Factors(ledger, SecretStr(""))
@@ -141,7 +151,7 @@ def test_nothing_is_sealed_without_a_key(ledger):
         ("https://approvals.example.com", "short", "less than 32"),
     ],
 )
-def test_settings_that_would_not_be_safe(url, key, words):
+def test_settings_that_would_not_be_safe(url: str, key: str, words: str) -> None:
     """They are refused with the reason; the key is not in it."""
     with pytest.raises(ValidationError, match=words) as caught:
         InboxSettings(url=url, secret_key=SecretStr(key))

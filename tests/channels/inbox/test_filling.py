@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from builders import MARA, make_approval, make_call
+from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN, enter, send
 from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
 from signoff.channels.inbox.pages.fields import Control, controls, read_values
@@ -20,8 +21,9 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
+from signoff.core.directory.people import Directory
 from signoff.core.payloads.payload import missing_fields
-from visitor import forms_of
+from visitor import Browser, forms_of
 
 _NAMES = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=8
@@ -63,7 +65,7 @@ SCHEMA = {
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """People with roles."""
     return CROWD
 
@@ -100,7 +102,7 @@ def untouched(made: tuple[Control, ...]) -> dict[str, str]:
 
 
 @given(template=TEMPLATES)
-def test_what_nobody_touched_is_what_it_started_as(template):
+def test_what_nobody_touched_is_what_it_started_as(template) -> None:
     """Whatever a template holds: no value is changed or refused by being shown and sent back."""
     approval = make_approval(template=template)
     wanted = fields(approval)
@@ -115,7 +117,7 @@ def test_what_nobody_touched_is_what_it_started_as(template):
 
 
 @given(template=TEMPLATES, other=st.data())
-def test_what_is_chosen_comes_back(template, other):
+def test_what_is_chosen_comes_back(template, other) -> None:
     """Other values of the same kinds, written into the inputs as they are shown, are read back."""
     approval = make_approval(template={**template, "note": "x"})
     wanted, sent, meant = fields(approval), {}, {}
@@ -152,7 +154,7 @@ def test_what_is_chosen_comes_back(template, other):
 @given(
     sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
 )
-def test_whatever_is_sent_is_read_or_refused_at_its_field(sent):
+def test_whatever_is_sent_is_read_or_refused_at_its_field(sent) -> None:
     """No text raises anything else, and nothing that is read does not fit its kind."""
     approval = of_schema(SCHEMA)
     wanted = fields(approval)
@@ -163,7 +165,7 @@ def test_whatever_is_sent_is_read_or_refused_at_its_field(sent):
     assert {one.label for one in shown if one.problem} == problems
 
 
-def test_the_inputs_of_a_schema():
+def test_the_inputs_of_a_schema() -> None:
     """Each kind has its input; what has no default starts as nothing, and no zero is sent."""
     made = {one.label: one for one in controls(fields(of_schema(SCHEMA)), {}, {})}
     kinds = {name: one.input for name, one in made.items()}
@@ -186,7 +188,7 @@ def test_the_inputs_of_a_schema():
     assert json.loads(made["more"].text) == {"a": [1]}
 
 
-def test_a_schema_filled_in():
+def test_a_schema_filled_in() -> None:
     """What a person fills in is the answer that the schema wants, defaults included."""
     approval = of_schema(SCHEMA)
     made = {one.label: one.id for one in controls(fields(approval), {}, {})}
@@ -224,7 +226,7 @@ def test_a_schema_filled_in():
         ({"map": {"a": 1}}, "[" * 40_000, "too deep"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(template, text, says):
+def test_what_is_wrong_is_said_at_its_field(template, text: str, says: str) -> None:
     """In words, beside what was written."""
     wanted = fields(make_approval(template=template))
     with pytest.raises(PayloadErrors) as error:
@@ -233,7 +235,7 @@ def test_what_is_wrong_is_said_at_its_field(template, text, says):
     assert says in str(problem)
 
 
-async def test_errors_stand_at_their_fields(browser, office):
+async def test_errors_stand_at_their_fields(browser: Browser, office: Channels) -> None:
     """All of them at once; what was right stays, and the alert has the focus."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 0, "note": "", "sure": False})
@@ -259,7 +261,7 @@ async def test_errors_stand_at_their_fields(browser, office):
     )
 
 
-async def test_a_question_is_answered(browser, office):
+async def test_a_question_is_answered(browser: Browser, office: Channels) -> None:
     """The schema of a request for input is the form, and what is sent is the answer."""
     office.policies = (PLAIN,)
     asked = {"message": "Which plan?", "payload": {"order": 17}, "response_schema": SCHEMA}
@@ -315,7 +317,7 @@ class _Texts(HTMLParser):
             self.found[self._name] = data.removeprefix("\n")
 
 
-async def test_text_of_several_lines_survives_the_page(browser, office):
+async def test_text_of_several_lines_survives_the_page(browser: Browser, office: Channels) -> None:
     """Line ends at the beginning too, and markup is text."""
     office.policies = (PLAIN,)
     text = "\n\nfirst </textarea><script>\n last"

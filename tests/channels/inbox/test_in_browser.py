@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN
 from chromium import Tab, chromium
 from served import listening
@@ -20,14 +21,14 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import GrantRules
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """People with roles."""
     return CROWD
 
@@ -56,7 +57,7 @@ class Desk:
 
 
 @pytest.fixture
-async def seat(channels, tmp_path: Path) -> AsyncIterator[Desk]:
+async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Desk]:
     """All of it."""
     port = free_port()
     settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))

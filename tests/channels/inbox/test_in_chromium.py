@@ -14,6 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from builders import MARA
+from channels.conftest import Channels, SinkFactory
 from chromium import Tab, chromium
 from npm import packages
 from served import listening
@@ -84,7 +85,7 @@ async def desk_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Des
 
 
 @pytest.fixture
-async def desktop(channels, tmp_path: Path) -> AsyncIterator[Desktop]:
+async def desktop(channels: Channels, tmp_path: Path) -> AsyncIterator[Desktop]:
     """The usual settings."""
     async with desk_with(channels, tmp_path) as made:
         yield made
@@ -153,7 +154,9 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     assert one.count > 1
 
 
-async def test_a_link_from_the_form_to_the_session(desktop: Desktop, start_sink) -> None:
+async def test_a_link_from_the_form_to_the_session(
+    desktop: Desktop, start_sink: SinkFactory
+) -> None:
     """Asked for and opened in the same browser, by way of a mail."""
     sink = await start_sink()
     tab, office = desktop.tab, desktop.office
@@ -171,7 +174,9 @@ async def test_a_link_from_the_form_to_the_session(desktop: Desktop, start_sink)
 
 
 @pytest.mark.soak
-async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> None:
+async def test_the_sign_in_of_a_company(
+    channels: Channels, tmp_path: Path, company: Callable[[str, int], Awaitable[None]]
+) -> None:
     """At a provider on another site, which is certified for OpenID Connect: there and back."""
     port = free_port()
     oidc = OidcSettings(
@@ -197,7 +202,7 @@ async def test_the_sign_in_of_a_company(channels, tmp_path: Path, company) -> No
 
 
 @pytest.mark.soak
-async def test_these_pages_are_for_everybody(channels, tmp_path: Path) -> None:
+async def test_these_pages_are_for_everybody(channels: Channels, tmp_path: Path) -> None:
     """No rule of axe is broken and nothing is cut off, at both widths, in light and dark."""
     axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     oidc = OidcSettings(issuer="http://127.0.0.1:9", client_id="signoff", name="Example")

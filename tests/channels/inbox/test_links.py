@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, Snapshot
+from channels.conftest import Channels, SinkFactory
 from signoff.broker import stages
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.inbox.auth.factors import unenroll
@@ -18,14 +19,14 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.policies.policy import Policy
-from visitor import ORIGIN, SETTINGS, forms_of
+from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 ASK, USE = "/inbox/sign-in/link", "/inbox/sign-in/link/use"
 
 
 @pytest.fixture
-async def mails(office, start_sink):
+async def mails(office: Channels, start_sink: SinkFactory):
     """Mails the links, to a server that keeps them."""
     sink = await start_sink()
     return sink, LinkMails(office.desk, EmailChannel(sink.settings()), SETTINGS)
@@ -51,7 +52,7 @@ async def press(browser, path):
     return await browser.post(USE, form)
 
 
-async def test_the_whole_way(browser, office, mails):
+async def test_the_whole_way(browser: Browser, office: Channels, mails) -> None:
     """Somebody without any second factor signs in by mail, and decides what takes one step."""
     await unenroll(office.ledger, "mara", by="test")
     office.policies = (FREE,)
@@ -78,7 +79,7 @@ async def test_the_whole_way(browser, office, mails):
     assert (await office.events(approval))[-1].more["signed_in"] == "link"
 
 
-async def test_a_link_works_once(browser, mails):
+async def test_a_link_works_once(browser: Browser, mails) -> None:
     """A second time it is gone, for whoever has it."""
     await ask(browser)
     link = await mailed(mails)
@@ -87,7 +88,7 @@ async def test_a_link_works_once(browser, mails):
     assert (await press(browser, link)).status_code == 410
 
 
-async def test_of_two_who_press_at_once_one_is_signed_in(browser, mails):
+async def test_of_two_who_press_at_once_one_is_signed_in(browser: Browser, mails) -> None:
     """To use a link up and to begin the session is one commit."""
     await ask(browser)
     form = forms_of(await browser.get(await mailed(mails)))[USE]
@@ -95,7 +96,7 @@ async def test_of_two_who_press_at_once_one_is_signed_in(browser, mails):
     assert sorted(one.status_code for one in answers) == [303, 410, 410, 410, 410]
 
 
-async def test_looking_uses_nothing_up(browser, mails):
+async def test_looking_uses_nothing_up(browser: Browser, mails) -> None:
     """Mail systems open every link before people do, in browsers of their own and in any way."""
     await ask(browser)
     link = await mailed(mails)
@@ -108,7 +109,7 @@ async def test_looking_uses_nothing_up(browser, mails):
     assert (await press(browser, link)).status_code == 303
 
 
-async def test_another_browser_cannot_use_it(browser, mails):
+async def test_another_browser_cannot_use_it(browser: Browser, mails) -> None:
     """Overheard or forwarded it signs nobody in, does not say who it is for, and stays good."""
     await ask(browser)
     link = await mailed(mails)
@@ -126,7 +127,7 @@ async def test_another_browser_cannot_use_it(browser, mails):
     assert (await press(browser, link)).status_code == 303
 
 
-async def test_a_second_request_leaves_the_first_link_good(browser, mails):
+async def test_a_second_request_leaves_the_first_link_good(browser: Browser, mails) -> None:
     """Who presses twice may open either mail."""
     await ask(browser)
     first = await mailed(mails)
@@ -137,7 +138,7 @@ async def test_a_second_request_leaves_the_first_link_good(browser, mails):
     assert (await press(browser, second)).status_code == 303
 
 
-async def test_a_link_is_old_after_ten_minutes(browser, office, mails):
+async def test_a_link_is_old_after_ten_minutes(browser: Browser, office: Channels, mails) -> None:
     """And a request that nobody has worked on by then sends none."""
     await ask(browser)
     link = await mailed(mails)
@@ -152,7 +153,7 @@ async def test_a_link_is_old_after_ten_minutes(browser, office, mails):
     assert len(mails[0].mails) == count
 
 
-async def test_who_is_there_is_not_told(browser, office, mails):
+async def test_who_is_there_is_not_told(browser: Browser, office: Channels, mails) -> None:
     """By the answer to the byte, by what is written into the ledger, or by what is done for it."""
     addresses = [MARA.email, MARA.aliases[0], "nobody@example.com", "mara", "", "x" * 300]
     answers, bodies = [], []
@@ -168,7 +169,7 @@ async def test_who_is_there_is_not_told(browser, office, mails):
     assert all(one == bodies[0] for one in bodies)
 
 
-async def test_mail_goes_to_people_of_the_directory_only(browser, mails):
+async def test_mail_goes_to_people_of_the_directory_only(browser: Browser, mails) -> None:
     """Under the address that the operator has written down, whatever alias was typed."""
     for address in ("nobody@example.com", "mara", f"{MARA.email}, evil@example.com", ""):
         await ask(browser, address)
@@ -180,13 +181,15 @@ async def test_mail_goes_to_people_of_the_directory_only(browser, mails):
 
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
-async def test_a_mailbox_is_not_filled(browser, mails, address):
+async def test_a_mailbox_is_not_filled(browser: Browser, mails, address) -> None:
     """After five requests for an address none more is taken, whoever's it is."""
     codes = [(await ask(browser, address)).status_code for _ in range(6)]
     assert codes == [200] * 5 + [429]
 
 
-async def test_a_burst_keeps_nobody_from_a_link_for_a_day(browser, office):
+async def test_a_burst_keeps_nobody_from_a_link_for_a_day(
+    browser: Browser, office: Channels
+) -> None:
     """What is refused is not counted: a quarter of an hour later a link can be asked for."""
     codes = [(await ask(browser)).status_code for _ in range(39)]
     assert codes == [200] * 5 + [429] * 34
@@ -197,7 +200,9 @@ async def test_a_burst_keeps_nobody_from_a_link_for_a_day(browser, office):
     assert (await ask(browser)).status_code == 200
 
 
-async def test_nor_by_way_of_aliases_and_of_many_places(browser, office, mails):
+async def test_nor_by_way_of_aliases_and_of_many_places(
+    browser: Browser, office: Channels, mails
+) -> None:
     """What goes to one person is counted where it is mailed, and is not told."""
     addresses = [MARA.email, *MARA.aliases]
     store = office.ledger.store
@@ -210,13 +215,15 @@ async def test_nor_by_way_of_aliases_and_of_many_places(browser, office, mails):
     assert len(mails[0].mails) == 10
 
 
-async def test_one_place_cannot_ask_for_many(browser):
+async def test_one_place_cannot_ask_for_many(browser: Browser) -> None:
     """Whatever the addresses are."""
     codes = [(await ask(browser, f"p{one}@example.com")).status_code for one in range(41)]
     assert codes == [200] * 40 + [429]
 
 
-async def test_what_the_ledger_holds_signs_nobody_in(browser, office, mails, snapshot):
+async def test_what_the_ledger_holds_signs_nobody_in(
+    browser: Browser, office: Channels, mails, snapshot: Snapshot
+) -> None:
     """Neither the link nor the cookie of the browser is in it."""
     await ask(browser)
     link = await mailed(mails)
@@ -226,7 +233,9 @@ async def test_what_the_ledger_holds_signs_nobody_in(browser, office, mails, sna
     assert cookie.encode() not in everything
 
 
-async def test_a_link_gives_the_session_a_name_of_its_own(browser, office, mails):
+async def test_a_link_gives_the_session_a_name_of_its_own(
+    browser: Browser, office: Channels, mails
+) -> None:
     """One that was planted before is not the session's, and the one that was there has ended."""
     await browser.sign_in(CLEO)
     before = browser.session
@@ -239,7 +248,9 @@ async def test_a_link_gives_the_session_a_name_of_its_own(browser, office, mails
 @pytest.mark.parametrize(
     "headers", [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}]
 )
-async def test_a_form_of_another_page_neither_asks_nor_signs_in(browser, mails, headers):
+async def test_a_form_of_another_page_neither_asks_nor_signs_in(
+    browser: Browser, mails, headers: dict[str, str]
+) -> None:
     """Nobody is signed in as somebody else by a page that they look at."""
     assert (await ask(browser, **headers)).status_code == 403
     await ask(browser)
@@ -251,20 +262,22 @@ async def test_a_form_of_another_page_neither_asks_nor_signs_in(browser, mails, 
 
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
-async def test_a_link_leads_nowhere_else(browser, mails, to):
+async def test_a_link_leads_nowhere_else(browser: Browser, mails, to: str) -> None:
     """Where it goes on to is one of our pages, whatever was sent with the request."""
     await ask(browser, to=to)
     assert (await press(browser, await mailed(mails))).headers["Location"] == "/inbox/"
 
 
 @pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 43, "..%2f..", "A" * 4000])
-async def test_what_is_no_link_is_gone(browser, token):
+async def test_what_is_no_link_is_gone(browser: Browser, token: str) -> None:
     """With the same page as one that was used."""
     assert (await browser.get(f"{ASK}/{token}")).status_code in {404, 410}
     assert (await browser.post(USE, {"token": token})).status_code == 410
 
 
-async def test_a_server_that_is_away_is_tried_again(browser, office, mails):
+async def test_a_server_that_is_away_is_tried_again(
+    browser: Browser, office: Channels, mails
+) -> None:
     """The link that comes in the end works."""
     sink, worker = mails
     sink.answers["DATA"] = "451 later"
@@ -276,14 +289,16 @@ async def test_a_server_that_is_away_is_tried_again(browser, office, mails):
     assert (await press(browser, await mailed(mails))).status_code == 303
 
 
-async def test_who_has_left_is_not_signed_in(browser, office, mails):
+async def test_who_has_left_is_not_signed_in(browser: Browser, office: Channels, mails) -> None:
     """A link of somebody who is not in the directory any more is gone."""
     path, _ = await make_link(office.ledger, "nobody", how=How.LOCAL, to="/inbox/")
     assert (await browser.get(path)).status_code == 410
     assert (await press(browser, path)).status_code == 410
 
 
-async def test_a_link_of_the_command_line_works_in_any_browser(browser, office):
+async def test_a_link_of_the_command_line_works_in_any_browser(
+    browser: Browser, office: Channels
+) -> None:
     """Once; the session says what it began with."""
     path, _ = await make_link(office.ledger, "mara", how=How.LOCAL, to="/inbox/away")
     assert (await press(browser, path)).headers["Location"] == "/inbox/away"
@@ -293,7 +308,7 @@ async def test_a_link_of_the_command_line_works_in_any_browser(browser, office):
     assert (await press(browser, path)).status_code == 410
 
 
-async def test_ways_that_are_not_wanted_are_not_there(browser, office):
+async def test_ways_that_are_not_wanted_are_not_there(browser: Browser, office: Channels) -> None:
     """Neither on the page nor behind it."""
     import httpx
 

@@ -11,6 +11,7 @@ import pyotp
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
 from signoff.channels.inbox.templating import ASSETS
@@ -20,7 +21,7 @@ from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import OnTimeout, Policy
-from visitor import SETTINGS
+from visitor import SETTINGS, Browser
 
 BOSS = CLEO.model_copy(update={"roles": (Role.OPERATOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4h")
@@ -33,7 +34,7 @@ def directory() -> Directory:
 
 
 @pytest.fixture
-async def apps(office) -> dict[str, pyotp.OTP]:
+async def apps(office: Channels) -> dict[str, pyotp.OTP]:
     """The authenticator apps of all three."""
     factors = Factors(office.ledger, SETTINGS.secret_key)
     people = (MARA, CLEO, RILEY)
@@ -41,7 +42,7 @@ async def apps(office) -> dict[str, pyotp.OTP]:
 
 
 @pytest.fixture
-async def office(office):
+async def office(office: Channels) -> Channels:
     """Calls wait in a queue."""
     office.policies = (FINANCE,)
     return office
@@ -68,7 +69,7 @@ async def three(office):
     return found
 
 
-async def test_for_me(browser, office):
+async def test_for_me(browser: Browser, office: Channels) -> None:
     """What waits for my answer, with who asks, since when, until when and on whom."""
     approval, _ = await office.ask(amount=250, purpose="train")
     await browser.sign_in()
@@ -93,7 +94,9 @@ async def test_for_me(browser, office):
     ("sort", "order"),
     [("oldest", (0, 1, 2)), ("newest", (2, 1, 0)), ("due", (2, 0, 1))],
 )
-async def test_sorting(browser, office, path, sort, order):
+async def test_sorting(
+    browser: Browser, office: Channels, path: str, sort: str, order: tuple[int, ...]
+) -> None:
     """By when it was asked, either way, and by what is due next."""
     opened = await three(office)
     await browser.sign_in(CLEO if path == "all" else MARA)
@@ -104,7 +107,7 @@ async def test_sorting(browser, office, path, sort, order):
         assert ids(await browser.get(f"/inbox/{path}")) == ids(page)
 
 
-async def test_pages(browser, office, monkeypatch):
+async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long list goes on behind a link, each line once, whatever is added meanwhile."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SHOWN", 2)
     opened = []
@@ -144,7 +147,7 @@ async def test_pages(browser, office, monkeypatch):
         ("queue=other", set()),
     ],
 )
-async def test_filters(browser, office, query, found):
+async def test_filters(browser: Browser, office: Channels, query: str, found) -> None:
     """By words, tool, app, person, where it stands, when it is due, and queue."""
     first, _ = await office.ask(amount=1, purpose="Train to Bern")
     second, _ = await office.ask(amount=2)
@@ -161,7 +164,7 @@ async def test_filters(browser, office, query, found):
     assert found or "No matches." in page.text
 
 
-async def test_an_address_that_asks_for_what_there_is_not(browser):
+async def test_an_address_that_asks_for_what_there_is_not(browser: Browser) -> None:
     """It is told, with what there is."""
     await browser.sign_in()
     for query, text in (
@@ -175,7 +178,9 @@ async def test_an_address_that_asks_for_what_there_is_not(browser):
         assert text in page.text
 
 
-async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypatch):
+async def test_where_a_search_was_cut_the_page_says_so(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It looks at a limited number of records, says how many, and goes on behind them."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SCANNED", 50)
     for number in range(60):
@@ -191,7 +196,7 @@ async def test_where_a_search_was_cut_the_page_says_so(browser, office, monkeypa
     assert "Searched" not in page.text
 
 
-async def test_the_first_page_is_small(browser, office):
+async def test_the_first_page_is_small(browser: Browser, office: Channels) -> None:
     """A full page of long calls has less than 100,000 bytes with all beside it, unpacked."""
     for number in range(SHOWN + 1):
         await office.ask(amount=number, purpose="words " * 100)
@@ -204,7 +209,9 @@ async def test_the_first_page_is_small(browser, office):
     assert len(page.content) + sum(sizes) < 100_000
 
 
-async def test_too_many_to_sort(browser, office, monkeypatch):
+async def test_too_many_to_sort(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Redis is not made to sort what is too long: the list says that it is in its own order."""
     monkeypatch.setattr("signoff.channels.inbox.pages.lists.SORTED", 2)
     opened = await three(office)
@@ -214,7 +221,7 @@ async def test_too_many_to_sort(browser, office, monkeypatch):
     assert "More than 2 are pending, so they are sorted by “Oldest first”." in page.text
 
 
-async def test_my_queues(browser, office):
+async def test_my_queues(browser: Browser, office: Channels) -> None:
     """How much waits in each of them, since when, until when, and on whom."""
     opened = await three(office)
     office.clock.advance(timedelta(minutes=30))
@@ -233,7 +240,7 @@ async def test_my_queues(browser, office):
     assert (await browser.get("/inbox/queues/other")).status_code == 404
 
 
-async def test_queues_of_others(browser, office):
+async def test_queues_of_others(browser: Browser, office: Channels) -> None:
     """Who is in none is told so and sees none; who sees all sees all of them."""
     await office.ask()
     await browser.sign_in(RILEY)
@@ -245,7 +252,7 @@ async def test_queues_of_others(browser, office):
     assert len(ids(await browser.get("/inbox/queues/finance"))) == 1
 
 
-async def test_asked_by_me(browser, office):
+async def test_asked_by_me(browser: Browser, office: Channels) -> None:
     """My own requests and where they stand; they do not wait for me, and others' are not there."""
     mine, _ = await office.ask(amount=1)
     done, _ = await office.ask(amount=2, user="R.Voss@example.net")
@@ -260,7 +267,7 @@ async def test_asked_by_me(browser, office):
     assert "No requests for you." in (await browser.get("/inbox/")).text
 
 
-async def test_all_is_for_those_who_see_all(browser, office):
+async def test_all_is_for_those_who_see_all(browser: Browser, office: Channels) -> None:
     """An operator sees what waits for others; nobody else has that page."""
     approval, _ = await office.ask()
     await browser.sign_in(MARA)
@@ -273,7 +280,7 @@ async def test_all_is_for_those_who_see_all(browser, office):
     assert ids(await browser.get("/inbox/")) == []
 
 
-async def test_ended(browser, office):
+async def test_ended(browser: Browser, office: Channels) -> None:
     """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -292,7 +299,7 @@ async def test_ended(browser, office):
     assert ids(await browser.get("/inbox/ended")) == [approval.id]
 
 
-async def test_what_stays_open_is_overdue(browser, office):
+async def test_what_stays_open_is_overdue(browser: Browser, office: Channels) -> None:
     """It is marked, and found by that."""
     office.policies = (FINANCE.model_copy(update={"on_timeout": OnTimeout.STAY}),)
     approval, _ = await office.ask()
@@ -303,7 +310,9 @@ async def test_what_stays_open_is_overdue(browser, office):
     assert ">Overdue</span>" in page.text
 
 
-async def test_a_ledger_that_is_away(browser, office, monkeypatch):
+async def test_a_ledger_that_is_away(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The page says so, and a part that is fetched for an open page is not put into it."""
 
     async def away(*_: object, **__: object) -> None:
@@ -317,7 +326,7 @@ async def test_a_ledger_that_is_away(browser, office, monkeypatch):
         assert "Signoff cannot reach its ledger." in page.text
 
 
-async def test_htmx_is_as_it_was_released():
+async def test_htmx_is_as_it_was_released() -> None:
     """The file has the SHA-256 that its README names, and its licence is beside it."""
     folder = files("signoff.channels.inbox").joinpath("static")
     found = sha256(folder.joinpath("htmx.min.js").read_bytes()).hexdigest()
@@ -325,7 +334,7 @@ async def test_htmx_is_as_it_was_released():
     assert "Zero-Clause BSD" in folder.joinpath("htmx.LICENSE").read_text(encoding="utf-8")
 
 
-async def test_files_beside_the_pages(browser):
+async def test_files_beside_the_pages(browser: Browser) -> None:
     """They are packed for browsers that take that, and not sent twice."""
     for name, kind in (("style.css", "text/css"), ("live.js", "text/javascript")):
         plain = await browser.http.get(f"/inbox/{name}", headers={"Accept-Encoding": "identity"})

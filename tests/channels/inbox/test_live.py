@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
 import httpx
@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.broker.ledger.follow import batches, latest
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
@@ -20,7 +21,7 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.cli.composition.http import Server
 from signoff.core.base.errors import LedgerUnavailable
 from signoff.core.policies.policy import Policy
-from visitor import COOKIE, SETTINGS, forms_of
+from visitor import COOKIE, SETTINGS, Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 PATIENCE = 30
@@ -60,14 +61,14 @@ class Page:
 
 
 @pytest.fixture
-async def office(office):
+async def office(office: Channels) -> Channels:
     """What is asked takes one step."""
     office.policies = (FREE,)
     return office
 
 
 @pytest.fixture
-async def server(office) -> AsyncIterator[Server]:
+async def server(office: Channels) -> AsyncIterator[Server]:
     """A server that listens."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
@@ -81,12 +82,15 @@ async def server(office) -> AsyncIterator[Server]:
     await task
 
 
+Look = Callable[..., AbstractAsyncContextManager[Page]]
+
+
 @pytest.fixture
-def look(office, server, browser):
+def look(office: Channels, server: Server, browser: Browser) -> Look:
     """Open a page of the session that the browser has now, as it is at this moment."""
 
     @asynccontextmanager
-    async def look(query="", **headers) -> AsyncIterator[Page]:
+    async def look(query: str = "", **headers: str) -> AsyncIterator[Page]:
         if "since" not in query and not headers:
             query += f"&since={await latest(office.ledger.store)}"
         known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
@@ -104,7 +108,9 @@ def look(office, server, browser):
     return look
 
 
-async def test_told_of_what_one_may_see_and_of_nothing_else(browser, office, look):
+async def test_told_of_what_one_may_see_and_of_nothing_else(
+    browser: Browser, office: Channels, look: Look
+) -> None:
     """A page learns what has changed by the id alone, and nothing of what others are asked."""
     mine, _ = await office.ask(amount=1)
     office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
@@ -116,7 +122,7 @@ async def test_told_of_what_one_may_see_and_of_nothing_else(browser, office, loo
         assert await page.told() == mine.id
 
 
-async def test_told_of_what_was_missed(browser, office, look):
+async def test_told_of_what_was_missed(browser: Browser, office: Channels, look: Look) -> None:
     """Whoever connects again is told what has changed since the last that they were told."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
@@ -132,7 +138,7 @@ async def test_told_of_what_was_missed(browser, office, look):
         assert await page.told() == second.id
 
 
-async def test_a_page_of_one_approval(browser, office, look):
+async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: Look) -> None:
     """It is told of that one alone."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
@@ -143,7 +149,9 @@ async def test_a_page_of_one_approval(browser, office, look):
         assert await page.told() == second.id
 
 
-async def test_it_ends_with_the_session(browser, office, look, monkeypatch):
+async def test_it_ends_with_the_session(
+    browser: Browser, office: Channels, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a sign-out nothing more is told; who has no session is told nothing at all."""
     monkeypatch.setattr(live, "HEARTBEAT", 0.05)
     approval, _ = await office.ask()
@@ -159,7 +167,9 @@ async def test_it_ends_with_the_session(browser, office, look, monkeypatch):
     assert approval.id not in fragment.text
 
 
-async def test_an_open_page_does_not_prolong_the_session(browser, office, look):
+async def test_an_open_page_does_not_prolong_the_session(
+    browser: Browser, office: Channels, look: Look
+) -> None:
     """Neither what it listens for nor what it fetches by itself is a use by a person."""
     await browser.sign_in()
     office.clock.advance(timedelta(minutes=20))
@@ -170,7 +180,9 @@ async def test_an_open_page_does_not_prolong_the_session(browser, office, look):
     assert (await browser.get("/inbox/")).status_code == 303
 
 
-async def test_a_person_has_so_many(browser, office, look, monkeypatch):
+async def test_a_person_has_so_many(
+    browser: Browser, office: Channels, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One more page is told to do without; when another one is closed there is room again."""
     monkeypatch.setattr(live, "MOST_EACH", 1)
     approval, _ = await office.ask()
@@ -187,7 +199,9 @@ async def test_a_person_has_so_many(browser, office, look, monkeypatch):
         raise AssertionError("there is no room again")
 
 
-async def test_a_server_that_stops_does_not_wait_for_pages(browser, server, look):
+async def test_a_server_that_stops_does_not_wait_for_pages(
+    browser: Browser, server: Server, look: Look
+) -> None:
     """What streams without an end is ended, and not waited for."""
     await browser.sign_in()
     async with look() as page:
@@ -195,7 +209,9 @@ async def test_a_server_that_stops_does_not_wait_for_pages(browser, server, look
         await page.ended()
 
 
-async def test_one_reader_for_all_and_none_where_nobody_looks(office, monkeypatch):
+async def test_one_reader_for_all_and_none_where_nobody_looks(
+    office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many listen, the audit is read once; the last one who goes ends the reading."""
     reading = []
 
@@ -224,7 +240,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(office, monkeypatc
     assert task.cancelled()
 
 
-async def test_a_ledger_that_was_away(office, monkeypatch):
+async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reading goes on behind the last entry that was read, and misses nothing."""
     starts = []
 
@@ -254,7 +270,7 @@ async def test_a_ledger_that_was_away(office, monkeypatch):
     hub.detach(listener)
 
 
-def test_what_a_slow_page_is_owed_is_bounded():
+def test_what_a_slow_page_is_owed_is_bounded() -> None:
     """Where too much has changed to name it, it is told that something has."""
     listener = Listener(MARA, "")
     for number in range(1000):

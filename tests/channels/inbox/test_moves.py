@@ -9,30 +9,32 @@ from random import Random
 import pytest
 
 from builders import CLEO, MARA, RILEY
+from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
+from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Outcome
 from signoff.core.policies.policy import GrantRules
-from visitor import ORIGIN, TWO_STEPS, forms_of
+from visitor import ORIGIN, TWO_STEPS, Browser, forms_of
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """People with roles."""
     return CROWD
 
 
 @pytest.fixture
-async def asked(office):
+async def asked(office: Channels) -> Approval:
     """An approval that Mara and Cleo are asked about, and Riley has asked for."""
     office.policies = (PLAIN,)
     return (await office.ask())[0]
 
 
-async def test_claim_and_release(browser, office, asked):
+async def test_claim_and_release(browser: Browser, office: Channels, asked: Approval) -> None:
     """A claim keeps the decision for one; the other reads whose it is, and until when."""
     await enter(browser, MARA)
     assert (await send(browser, asked, "claim")).status_code == 303
@@ -49,7 +51,9 @@ async def test_claim_and_release(browser, office, asked):
     assert (await office.ledger.approval(asked.id)).claimed is None
 
 
-async def test_a_question_and_its_answer(browser, office, asked):
+async def test_a_question_and_its_answer(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """Whoever is asked asks the requester on the page, and both read the answer there."""
     await enter(browser, MARA)
     assert (await send(browser, asked, "ask", text="Which team?")).status_code == 303
@@ -66,7 +70,7 @@ async def test_a_question_and_its_answer(browser, office, asked):
     assert (await office.events(asked))[-1].more["channel"] == "inbox"
 
 
-async def test_hand_it_on(browser, office, asked):
+async def test_hand_it_on(browser: Browser, office: Channels, asked: Approval) -> None:
     """One's own place goes to somebody by address, with a reason; without one nothing is done."""
     await enter(browser, MARA)
     form = forms_of(await browser.get(page_of(asked.id)))[f"{page_of(asked.id)}/reassign"]
@@ -87,7 +91,7 @@ async def test_hand_it_on(browser, office, asked):
     assert f'action="{page_of(asked.id)}/approve"' not in page.text
 
 
-async def test_handing_on_takes_what_a_yes_takes(browser, office):
+async def test_handing_on_takes_what_a_yes_takes(browser: Browser, office: Channels) -> None:
     """Where a yes takes a second factor, a session alone gives nobody's place away."""
     office.policies = (TWO_STEPS,)
     approval, _ = await office.ask()
@@ -103,7 +107,9 @@ async def test_handing_on_takes_what_a_yes_takes(browser, office):
     assert (await office.ledger.approval(approval.id)).handovers[-1].to == "dan"
 
 
-async def test_nobody_gives_away_the_place_of_another(browser, office, asked):
+async def test_nobody_gives_away_the_place_of_another(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """Whatever the form says."""
     await enter(browser, MARA)
     answer = await send(browser, asked, "reassign", of="cleo", to="dan", reason="x")
@@ -111,7 +117,7 @@ async def test_nobody_gives_away_the_place_of_another(browser, office, asked):
     assert (await office.ledger.approval(asked.id)).handovers == ()
 
 
-async def test_more_time(browser, office, asked):
+async def test_more_time(browser: Browser, office: Channels, asked: Approval) -> None:
     """The deadline moves by what the policy leaves room for, with a reason."""
     await enter(browser, MARA)
     page = await browser.get(page_of(asked.id))
@@ -124,7 +130,9 @@ async def test_more_time(browser, office, asked):
     assert after.deadline == asked.deadline + timedelta(hours=1)
 
 
-async def test_comment_remind_and_withdraw(browser, office, asked):
+async def test_comment_remind_and_withdraw(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """The requester does all three; a reminder goes out once an hour at most."""
     await enter(browser, RILEY)
     assert (await send(browser, asked, "comment", text="as in the offer")).status_code == 303
@@ -141,7 +149,7 @@ async def test_comment_remind_and_withdraw(browser, office, asked):
     assert "a mistake" in page.text
 
 
-async def test_calls_like_it_too(browser, office):
+async def test_calls_like_it_too(browser: Browser, office: Channels) -> None:
     """Where the policy allows it the form offers it, and what is chosen is granted."""
     rules = GrantRules(who=("mara",), longest=timedelta(hours=8))
     office.policies = (PLAIN.model_copy(update={"grants": rules}),)
@@ -161,7 +169,7 @@ async def test_calls_like_it_too(browser, office):
     assert What.GRANTED in await office.whats(approval)
 
 
-async def test_a_reason_that_the_policy_wants(browser, office):
+async def test_a_reason_that_the_policy_wants(browser: Browser, office: Channels) -> None:
     """Without it nothing is decided, and the field says so."""
     office.policies = (PLAIN.model_copy(update={"reasons": (Outcome.APPROVE,)}),)
     approval, _ = await office.ask()
@@ -174,7 +182,9 @@ async def test_a_reason_that_the_policy_wants(browser, office):
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_a_form_that_is_sent_twice_counts_once(browser, office, asked, at_once):
+async def test_a_form_that_is_sent_twice_counts_once(
+    browser: Browser, office: Channels, asked: Approval, at_once: bool
+) -> None:
     """A double click makes one comment and one decision, and both presses lead to the page."""
     await enter(browser, MARA)
     path = page_of(asked.id)
@@ -190,7 +200,9 @@ async def test_a_form_that_is_sent_twice_counts_once(browser, office, asked, at_
     assert What.REFUSED_ANSWER not in await office.whats(asked)
 
 
-async def test_the_same_page_sent_with_other_words_is_another_form(browser, office, asked):
+async def test_the_same_page_sent_with_other_words_is_another_form(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """Going back and commenting again loses nothing."""
     await enter(browser, MARA)
     path = page_of(asked.id)
@@ -201,7 +213,9 @@ async def test_the_same_page_sent_with_other_words_is_another_form(browser, offi
     assert [one.text for one in after.comments] == ["one", "two"]
 
 
-async def test_every_move_wants_a_form_of_this_page(browser, office, asked):
+async def test_every_move_wants_a_form_of_this_page(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """Without the token, with that of another session, from elsewhere, or for another call: no."""
     await enter(browser, CLEO)
     others = (await hidden(browser, asked))["csrf"]
@@ -227,7 +241,7 @@ async def test_every_move_wants_a_form_of_this_page(browser, office, asked):
     assert await office.ledger.approval(asked.id) == before
 
 
-async def test_whatever_is_sent_is_answered(browser, office):
+async def test_whatever_is_sent_is_answered(browser: Browser, office: Channels) -> None:
     """No form breaks the page, whatever its fields hold; seeded, so that it can be had again."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(template={"days": 0, "day": "2026-11-21", "more": {"a": 1}})
@@ -246,7 +260,9 @@ async def test_whatever_is_sent_is_answered(browser, office):
         assert answer.status_code in {303, 409, 422}, (move, more)
 
 
-async def test_what_was_decided_meanwhile(browser, office, asked):
+async def test_what_was_decided_meanwhile(
+    browser: Browser, office: Channels, asked: Approval
+) -> None:
     """Whoever is late with a comment or a claim reads who has decided."""
     await enter(browser, MARA)
     path = page_of(asked.id)

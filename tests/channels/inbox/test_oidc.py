@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
+import pyotp
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 from pydantic import SecretStr, ValidationError
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, Snapshot
+from channels.conftest import Channels
 from openid import CLIENT, SECRET, Provider, provider
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, OidcSettings
+from signoff.testing import VirtualClock
 from visitor import ORIGIN, SETTINGS, Browser
 
 BEGIN, BACK = "/inbox/sign-in/oidc", "/inbox/sign-in/oidc/callback"
 
 
 @pytest.fixture
-def company(clock):
+def company(clock: VirtualClock) -> Iterator[Provider]:
     """A provider that lets Mara in, by the clock of the tests."""
     with provider(email=MARA.email, email_verified=True) as made:
         made.now = lambda: clock.now().timestamp()
@@ -42,7 +45,9 @@ def settings_for(company: Provider) -> InboxSettings:
 
 
 @pytest.fixture
-async def browser(office, apps, company) -> AsyncIterator[Browser]:
+async def browser(
+    office: Channels, apps: dict[str, pyotp.OTP], company: Provider
+) -> AsyncIterator[Browser]:
     """A browser that nobody has signed in with."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, settings_for(company)))
@@ -66,14 +71,14 @@ async def sign_in(browser, to="/inbox/") -> httpx.Response:
     return await browser.get(await sent_back(browser, to))
 
 
-def refused(answer, words):
+def refused(answer, words) -> None:
     """Assert that nobody was signed in, and that the page says why."""
     assert answer.status_code == 403, answer.text
     assert words in answer.text
     assert "__Host-signoff=" not in answer.headers.get("Set-Cookie", "")
 
 
-async def test_the_whole_way(browser, office):
+async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     """From the link on the page to the page that was wanted; the session knows how it began."""
     page = await browser.get("/inbox/sign-in?next=/inbox/away")
     assert 'href="/inbox/sign-in/oidc?next=/inbox/away"' in page.text
@@ -85,14 +90,18 @@ async def test_the_whole_way(browser, office):
     assert (session.how, session.factor) == (How.OIDC, "")
 
 
-async def test_an_alias_is_the_person(browser, office, company):
+async def test_an_alias_is_the_person(
+    browser: Browser, office: Channels, company: Provider
+) -> None:
     """In whatever case the provider writes it."""
     company.person["email"] = MARA.aliases[0].upper()
     assert (await sign_in(browser)).status_code == 303
     assert await Sessions(office.ledger, SETTINGS).open("mara")
 
 
-async def test_claims_that_only_userinfo_has(browser, office, company):
+async def test_claims_that_only_userinfo_has(
+    browser: Browser, office: Channels, company: Provider
+) -> None:
     """They are fetched with the token, and have to be about the same subject."""
     company.lies |= {"email": None, "email_verified": None}
     company.userinfo |= {"sub": "248289761001", "email": CLEO.email, "email_verified": True}
@@ -113,7 +122,13 @@ async def test_claims_that_only_userinfo_has(browser, office, company):
         ({"email_verified": False}, {"email": MARA.email, "email_verified": True}),
     ],
 )
-async def test_an_address_is_verified_by_whoever_says_it(browser, office, company, token, userinfo):
+async def test_an_address_is_verified_by_whoever_says_it(
+    browser: Browser,
+    office: Channels,
+    company: Provider,
+    token: dict[str, object] | dict[str, None] | dict[str, bool],
+    userinfo: dict[str, object] | dict[str, bool],
+) -> None:
     """What the ID token says of an address is nothing about that of userinfo, nor the other way."""
     company.lies |= token
     company.userinfo |= {"sub": "248289761001", **userinfo}
@@ -122,13 +137,15 @@ async def test_an_address_is_verified_by_whoever_says_it(browser, office, compan
         assert not await Sessions(office.ledger, SETTINGS).open(person)
 
 
-async def test_a_client_secret_by_form(browser, company):
+async def test_a_client_secret_by_form(browser: Browser, company: Provider) -> None:
     """Where the provider takes it in no other way."""
     company.about["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
     assert (await sign_in(browser)).status_code == 303
 
 
-async def test_keys_that_are_changed(browser, company, clock):
+async def test_keys_that_are_changed(
+    browser: Browser, company: Provider, clock: VirtualClock
+) -> None:
     """A token under a new key has the keys fetched anew, and not more often than that is sense."""
     assert (await sign_in(browser)).status_code == 303
     company.rotate()
@@ -139,7 +156,9 @@ async def test_keys_that_are_changed(browser, company, clock):
 
 
 @pytest.mark.parametrize("seconds", [-50, 50])
-async def test_clocks_may_differ_by_a_minute(browser, company, clock, seconds):
+async def test_clocks_may_differ_by_a_minute(
+    browser: Browser, company: Provider, clock: VirtualClock, seconds: int
+) -> None:
     """What was issued in 50 seconds, or has expired 50 seconds ago, is taken."""
     now = int(clock.now().timestamp()) + seconds
     company.lies |= {
@@ -168,7 +187,9 @@ async def test_clocks_may_differ_by_a_minute(browser, company, clock, seconds):
         {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"},
     ],
 )
-async def test_an_id_token_that_says_something_else(browser, company, lies):
+async def test_an_id_token_that_says_something_else(
+    browser: Browser, company: Provider, lies
+) -> None:
     """It was made for another page, another sign-in or another time."""
     company.lies |= lies
     refused(await sign_in(browser), "does not prove who you are")
@@ -204,7 +225,9 @@ def cut(claims):
 
 
 @pytest.mark.parametrize("sign", [unsigned, by_secret, by_another, by_its_own, cut, lambda _: "x"])
-async def test_an_id_token_that_the_provider_has_not_signed(browser, company, sign):
+async def test_an_id_token_that_the_provider_has_not_signed(
+    browser: Browser, company: Provider, sign
+) -> None:
     """By nobody, by a secret that is shared, by a key of its own: all the same."""
     company.sign = sign
     company.about["id_token_signing_alg_values_supported"] = ["ES256", "HS256", "none"]
@@ -224,14 +247,16 @@ async def test_an_id_token_that_the_provider_has_not_signed(browser, company, si
         ({"email": "<b>x@example.com"}, "&lt;b&gt;x@example.com"),
     ],
 )
-async def test_somebody_whom_the_directory_does_not_know(browser, company, person, words):
+async def test_somebody_whom_the_directory_does_not_know(
+    browser: Browser, company: Provider, person, words: str
+) -> None:
     """Or of whom it is not proven which address is theirs: the page says so."""
     company.lies |= person
     company.userinfo |= {"sub": "248289761001"}
     refused(await sign_in(browser), words)
 
 
-async def test_a_way_back_that_was_used(browser):
+async def test_a_way_back_that_was_used(browser: Browser) -> None:
     """Neither state nor code count twice, in the same browser either."""
     back = await sent_back(browser)
     assert (await browser.get(back)).status_code == 303
@@ -239,7 +264,7 @@ async def test_a_way_back_that_was_used(browser):
     refused(await browser.get(back), "not begun in this browser")
 
 
-async def test_a_way_back_in_another_browser(browser):
+async def test_a_way_back_in_another_browser(browser: Browser) -> None:
     """Nobody is signed in as somebody else by a link; whoever began can still go on."""
     back = await sent_back(browser)
     jar = browser.http.cookies
@@ -252,7 +277,7 @@ async def test_a_way_back_in_another_browser(browser):
     assert (await browser.get(back)).status_code == 303
 
 
-async def test_a_code_of_another_sign_in(browser, company):
+async def test_a_code_of_another_sign_in(browser: Browser, company: Provider) -> None:
     """A code that was overheard is of no use in a sign-in that the thief has begun."""
     overheard = dict(parse_qsl(urlsplit(await sent_back(browser)).query))
     browser.session = ""
@@ -271,14 +296,16 @@ async def test_a_code_of_another_sign_in(browser, company):
         ({"code": None}, "invalid_grant"),
     ],
 )
-async def test_a_way_back_that_was_changed(browser, change, words):
+async def test_a_way_back_that_was_changed(
+    browser: Browser, change: dict[str, str] | dict[str, None], words: str
+) -> None:
     """Each of its parts counts."""
     query = dict(parse_qsl(urlsplit(await sent_back(browser)).query)) | change
     query = {name: one for name, one in query.items() if one is not None}
     refused(await browser.http.get(BACK, params=query), words)
 
 
-async def test_it_takes_ten_minutes_at_most(browser, clock):
+async def test_it_takes_ten_minutes_at_most(browser: Browser, clock: VirtualClock) -> None:
     """Then one begins anew."""
     back = await sent_back(browser)
     clock.advance(timedelta(seconds=600))
@@ -289,7 +316,9 @@ async def test_it_takes_ten_minutes_at_most(browser, clock):
     ("error", "words"),
     [("access_denied", "has not let you in"), ("<script>x", "says &#39;scriptx&#39;")],
 )
-async def test_the_provider_says_no(browser, company, error, words):
+async def test_the_provider_says_no(
+    browser: Browser, company: Provider, error: str, words: str
+) -> None:
     """The page says so, in words that cannot be markup."""
     company.refuses = error
     refused(await sign_in(browser), words)
@@ -308,7 +337,7 @@ async def test_the_provider_says_no(browser, company, error, words):
         (200, b" " * (2 << 20)),
     ],
 )
-async def test_an_answer_that_is_none(browser, company, token):
+async def test_an_answer_that_is_none(browser: Browser, company: Provider, token) -> None:
     """A page says that it did not work; nothing breaks."""
     company.token = token
     answer = await sign_in(browser)
@@ -324,7 +353,9 @@ async def test_an_answer_that_is_none(browser, company, token):
         ({"jwks_uri": None}, "is not on https"),
     ],
 )
-async def test_metadata_that_cannot_be_trusted(browser, company, about, words):
+async def test_metadata_that_cannot_be_trusted(
+    browser: Browser, company: Provider, about: dict[str, str] | dict[str, None], words: str
+) -> None:
     """The way there is not begun, and the page to sign in says why."""
     company.about |= about
     answer = await browser.get(BEGIN)
@@ -333,25 +364,25 @@ async def test_metadata_that_cannot_be_trusted(browser, company, about, words):
 
 
 @pytest.mark.parametrize("to", ["https://evil.example/", "//evil.example", "/healthz"])
-async def test_it_leads_nowhere_else(browser, to):
+async def test_it_leads_nowhere_else(browser: Browser, to: str) -> None:
     """Where it goes on to is one of our pages, whatever the link says."""
     assert (await sign_in(browser, to)).headers["Location"] == "/inbox/"
 
 
-async def test_a_planted_name_is_not_the_session_s(browser):
+async def test_a_planted_name_is_not_the_session_s(browser: Browser) -> None:
     """Signing in gives a new one."""
     browser.session = "A" * 43
     await sign_in(browser)
     assert browser.session not in {"", "A" * 43}
 
 
-async def test_what_is_begun_is_bounded(browser):
+async def test_what_is_begun_is_bounded(browser: Browser) -> None:
     """A scanner that follows the link again and again is told to wait."""
     codes = [(await browser.get(BEGIN)).status_code for _ in range(121)]
     assert codes == [303] * 120 + [429]
 
 
-async def test_the_ledger_has_nothing_to_sign_in_with(browser, snapshot):
+async def test_the_ledger_has_nothing_to_sign_in_with(browser: Browser, snapshot: Snapshot) -> None:
     """Neither state nor verifier nor nonce nor cookie is in it while somebody signs in."""
     begun = await browser.http.get(BEGIN)
     query = dict(parse_qsl(urlsplit(begun.headers["Location"]).query))
@@ -371,13 +402,15 @@ async def test_the_ledger_has_nothing_to_sign_in_with(browser, snapshot):
         ({"client_id": ""}, "client_id"),
     ],
 )
-def test_settings_that_would_not_be_safe(parts, words):
+def test_settings_that_would_not_be_safe(
+    parts: dict[str, str] | dict[str, tuple[str, ...]], words: str
+) -> None:
     """They are refused with the reason."""
     with pytest.raises(ValidationError, match=words):
         OidcSettings(**{"issuer": "https://login.example.com", "client_id": "x"} | parts)
 
 
-def test_the_way_and_its_settings_come_together():
+def test_the_way_and_its_settings_come_together() -> None:
     """Neither is of use without the other."""
     both = {"url": ORIGIN, "secret_key": SecretStr("k" * 32)}
     oidc = OidcSettings(issuer="https://login.example.com", client_id="x")

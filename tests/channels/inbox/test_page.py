@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -15,7 +16,7 @@ from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AlreadyDecided
 from signoff.core.policies.policy import Policy
-from visitor import forms_of
+from visitor import Browser, forms_of
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 
@@ -28,7 +29,7 @@ async def noted(office, **parts):
     return approval, page_of(approval.id)
 
 
-async def test_the_whole_way(browser, office):
+async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     """A link from a mail leads to the sign-in and on to the page; the confirmation decides."""
     approval, path = await noted(office)
 
@@ -54,7 +55,9 @@ async def test_the_whole_way(browser, office):
     assert "Recorded: you approved reimburse" in (await browser.get(path)).text
 
 
-async def test_without_a_mail_there_is_nothing_to_confirm(browser, office):
+async def test_without_a_mail_there_is_nothing_to_confirm(
+    browser: Browser, office: Channels
+) -> None:
     """The page says that the mail comes first, has no button for a yes, and refuses one."""
     approval, _ = await office.ask()
     path = page_of(approval.id)
@@ -71,7 +74,7 @@ async def test_without_a_mail_there_is_nothing_to_confirm(browser, office):
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
 
 
-async def test_a_no_is_recorded_with_its_reason(browser, office):
+async def test_a_no_is_recorded_with_its_reason(browser: Browser, office: Channels) -> None:
     """Whether or not there was a mail before."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -80,7 +83,9 @@ async def test_a_no_is_recorded_with_its_reason(browser, office):
     assert (after.state, after.decision.reason) == (State.REJECTED, "that mail was\nnot mine")
 
 
-async def test_other_values_that_were_mailed_are_shown_and_confirmed(browser, office):
+async def test_other_values_that_were_mailed_are_shown_and_confirmed(
+    browser: Browser, office: Channels
+) -> None:
     """The page shows the proposal, and the confirmation is a rejection that proposes it."""
     approval, _ = await office.ask(amount=500)
     await office.desk.approve(approval.id, MARA, channel="email", values={"amount": 300})
@@ -93,7 +98,9 @@ async def test_other_values_that_were_mailed_are_shown_and_confirmed(browser, of
     assert (after.state, after.decision.proposal) == (State.REJECTED, {"amount": 300})
 
 
-async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(browser, office):
+async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(
+    browser: Browser, office: Channels
+) -> None:
     """What is confirmed is what was shown: another answer meanwhile has to be looked at."""
     approval, _ = await office.ask(template={"days": 0})
     await office.desk.approve(approval.id, MARA, channel="email", values={"days": 3})
@@ -109,7 +116,9 @@ async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(browser,
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_where_no_second_step_is_wanted_the_page_decides(browser, office):
+async def test_where_no_second_step_is_wanted_the_page_decides(
+    browser: Browser, office: Channels
+) -> None:
     """With values for the tool, and a word about one that does not fit."""
     office.policies = (FREE,)
     approval, _ = await office.ask(template={"days": 0}, tool="request_time_off")
@@ -124,7 +133,7 @@ async def test_where_no_second_step_is_wanted_the_page_decides(browser, office):
     assert (after.state, after.decision.payload) == (State.APPROVED, {"days": 3})
 
 
-async def test_decided_meanwhile(browser, office):
+async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
     """Whoever comes second reads who was first and when, and the attempt is on the record."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -141,7 +150,7 @@ async def test_decided_meanwhile(browser, office):
     assert (await office.whats(approval))[-1] is What.REFUSED_ANSWER
 
 
-async def test_two_who_confirm_at_once(office):
+async def test_two_who_confirm_at_once(office: Channels) -> None:
     """The first who has taken both steps decides, and there is one first."""
     approval, _ = await noted(office)
     await office.desk.approve(approval.id, CLEO, channel="email", reason="yes")
@@ -158,7 +167,7 @@ async def test_two_who_confirm_at_once(office):
     assert after.decision == next(one for one in done if isinstance(one, Approval)).decision
 
 
-async def test_too_late(browser, office):
+async def test_too_late(browser: Browser, office: Channels) -> None:
     """After the deadline the page says so, whether or not anybody has noticed."""
     approval, path = await noted(office)
     office.clock.advance(timedelta(hours=4))
@@ -169,7 +178,7 @@ async def test_too_late(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_withdrawn(browser, office):
+async def test_withdrawn(browser: Browser, office: Channels) -> None:
     """The page says that it was taken back."""
     approval, path = await noted(office)
     await office.desk.withdraw(approval.id, by="riley", reason="changed my mind")
@@ -179,7 +188,9 @@ async def test_withdrawn(browser, office):
     assert "changed my mind" in page.text
 
 
-async def test_a_code_that_is_not_fresh_is_asked_for_again(browser, office):
+async def test_a_code_that_is_not_fresh_is_asked_for_again(
+    browser: Browser, office: Channels
+) -> None:
     """Some minutes after the sign-in a decision takes another code, and a wrong one is no loss."""
     approval, path = await noted(office)
     await browser.sign_in()
@@ -196,7 +207,7 @@ async def test_a_code_that_is_not_fresh_is_asked_for_again(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_the_list_shows_what_waits_for_me(browser, office):
+async def test_the_list_shows_what_waits_for_me(browser: Browser, office: Channels) -> None:
     """With what is to be done about it; what waits for others is not there."""
     _, path = await noted(office)
     office.policies = (FREE.model_copy(update={"ask": ("cleo",)}),)
@@ -208,7 +219,7 @@ async def test_the_list_shows_what_waits_for_me(browser, office):
     assert other.id not in page.text
 
 
-async def test_signing_out(browser, office):
+async def test_signing_out(browser: Browser, office: Channels) -> None:
     """Here, and everywhere: then the other browser is out too."""
     _, path = await noted(office)
     await browser.sign_in()
@@ -231,7 +242,7 @@ async def test_signing_out(browser, office):
 
 
 @pytest.mark.parametrize(("minutes", "again"), [((29, 29), 200), ((31,), 303), ((25,) * 29, 303)])
-async def test_a_session_ends(browser, office, minutes, again):
+async def test_a_session_ends(browser: Browser, office: Channels, minutes, again: int) -> None:
     """After half an hour without use, and after half a day in any case."""
     await browser.sign_in()
     for some in minutes:

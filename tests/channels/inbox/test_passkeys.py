@@ -10,6 +10,7 @@ import pytest
 
 from authenticator import Authenticator
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
 from signoff.channels.inbox.auth.factors import enrolled, unenroll
 from signoff.channels.inbox.auth.passkey_store import invite, passkeys_of
@@ -17,7 +18,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
-from visitor import ORIGIN, SETTINGS, forms_of
+from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
 OFFER, REMOVE = "/inbox/security/passkeys/offer", "/inbox/security/passkeys/remove"
@@ -25,7 +26,7 @@ SIGN_IN = "/inbox/sign-in/passkey"
 
 
 @pytest.fixture
-def device():
+def device() -> Authenticator:
     """A device that Mara has."""
     return Authenticator(ORIGIN, "approvals.example.com")
 
@@ -63,7 +64,7 @@ async def sign_in(browser, device, **fields):
 
 
 @pytest.fixture
-async def csrf(browser, office, device):
+async def csrf(browser: Browser, office: Channels, device: Authenticator) -> str:
     """The token of a session of Mara's, who has added the device."""
     token = await signed_in(browser, office)
     assert (await add(browser, token, device, code=await browser.code())).status_code == 303
@@ -71,7 +72,9 @@ async def csrf(browser, office, device):
     return token
 
 
-async def test_one_is_added_with_a_code(browser, office, device):
+async def test_one_is_added_with_a_code(
+    browser: Browser, office: Channels, device: Authenticator
+) -> None:
     """It takes a second factor that is there already; then the page and the audit have it."""
     csrf = await signed_in(browser, office)
     for code in ("", "000000"):
@@ -87,7 +90,9 @@ async def test_one_is_added_with_a_code(browser, office, device):
     assert (one.name, one.count, one.used) == ("My key", 1, None)
 
 
-async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
+async def test_one_is_added_with_a_code_of_an_operator(
+    browser: Browser, office: Channels, device: Authenticator
+) -> None:
     """For those who have no second factor at all: once, by its person alone, within a day."""
     await unenroll(office.ledger, "mara", by="test")
     code = await invite(office.ledger, "mara", by="op")
@@ -109,7 +114,7 @@ async def test_one_is_added_with_a_code_of_an_operator(browser, office, device):
     assert await enrolled(office.ledger) == ["cleo", "mara"]
 
 
-async def test_a_code_of_an_operator_decides_nothing(browser, office):
+async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: Channels) -> None:
     """It is for adding a passkey, and no second factor."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -119,7 +124,9 @@ async def test_a_code_of_an_operator_decides_nothing(browser, office):
     assert answer.status_code == 403
 
 
-async def test_it_confirms_what_takes_two_steps(browser, office, csrf, device):
+async def test_it_confirms_what_takes_two_steps(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """As the second factor; the session gets another name, and the audit says which it was."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -136,7 +143,9 @@ async def test_it_confirms_what_takes_two_steps(browser, office, csrf, device):
     assert (one.count, one.used) == (2, await office.ledger.now())
 
 
-async def test_it_signs_in_without_an_address(browser, office, csrf, device):
+async def test_it_signs_in_without_an_address(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """The session is fresh at once, and leads on to the page that was wanted."""
     browser.session = ""
     assert "Sign in with a passkey" in (await browser.get("/inbox/sign-in")).text
@@ -148,7 +157,7 @@ async def test_it_signs_in_without_an_address(browser, office, csrf, device):
         assert (await sign_in(browser, device, next=to)).headers["Location"] == "/inbox/"
 
 
-async def lying(device, lie):
+async def lying(device, lie) -> None:
     """Return the device as it lies."""
     match lie:
         case "another page":
@@ -169,7 +178,9 @@ LIES = ["another page", "another host", "nobody there", "a copy", "another key",
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_an_answer_that_does_not_count(browser, office, csrf, device, lie):
+async def test_an_answer_that_does_not_count(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator, lie: str
+) -> None:
     """Neither as a second factor nor to sign in: it was for elsewhere, or not by its user."""
     await lying(device, lie)
     assert (await prove(browser, csrf, device)).status_code == 403
@@ -181,7 +192,9 @@ async def test_an_answer_that_does_not_count(browser, office, csrf, device, lie)
 
 
 @pytest.mark.parametrize("lie", ["another page", "another host", "nobody there"])
-async def test_a_passkey_that_is_not_added(browser, office, device, lie):
+async def test_a_passkey_that_is_not_added(
+    browser: Browser, office: Channels, device: Authenticator, lie: str
+) -> None:
     """It was made for elsewhere, or without its user."""
     csrf = await signed_in(browser, office)
     await lying(device, lie)
@@ -190,7 +203,9 @@ async def test_a_passkey_that_is_not_added(browser, office, device, lie):
     assert await passkeys_of(office.ledger, "mara") == []
 
 
-async def test_an_answer_counts_once(browser, office, csrf, device):
+async def test_an_answer_counts_once(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """A second time, and of several at once, the challenge is used up."""
     offer = (await browser.post(f"{SIGN_IN}/offer", {"next": ""})).json()
     form = {"credential": device.sign(offer)}
@@ -199,7 +214,9 @@ async def test_an_answer_counts_once(browser, office, csrf, device):
     assert sorted(one.status_code for one in answers) == [303, 401, 401, 401]
 
 
-async def test_an_answer_counts_for_what_it_was_asked_for(browser, office, csrf, device):
+async def test_an_answer_counts_for_what_it_was_asked_for(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """Not for another ceremony, another session or another time."""
     asked = {
         "prove": (await browser.post("/inbox/passkey/offer", {"csrf": csrf})).json(),
@@ -220,7 +237,9 @@ async def test_an_answer_counts_for_what_it_was_asked_for(browser, office, csrf,
     assert (await browser.post(SIGN_IN, late)).status_code == 401
 
 
-async def test_it_is_its_person_s_alone(browser, office, csrf, device):
+async def test_it_is_its_person_s_alone(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """In a session of somebody else it proves nothing."""
     browser.session = ""
     others = await signed_in(browser, office, CLEO)
@@ -233,7 +252,9 @@ async def test_it_is_its_person_s_alone(browser, office, csrf, device):
     assert len(await passkeys_of(office.ledger, "mara")) == 1
 
 
-async def test_one_that_is_there_cannot_be_added_again(browser, office, csrf, device):
+async def test_one_that_is_there_cannot_be_added_again(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """Nor by somebody else, whose it would then be."""
     browser.session = ""
     others = await signed_in(browser, office, CLEO)
@@ -242,7 +263,9 @@ async def test_one_that_is_there_cannot_be_added_again(browser, office, csrf, de
     assert [one.person for one in await passkeys_of(office.ledger, "mara")] == ["mara"]
 
 
-async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device):
+async def test_one_is_removed_with_a_second_factor(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """Then it counts for nothing."""
     (one,) = await passkeys_of(office.ledger, "mara")
     form = {"csrf": csrf, "passkey": one.id}
@@ -253,7 +276,9 @@ async def test_one_is_removed_with_a_second_factor(browser, office, csrf, device
     assert (await sign_in(browser, device)).status_code == 401
 
 
-async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, office, csrf):
+async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(
+    browser: Browser, office: Channels, csrf: str
+) -> None:
     """The page asks for a second factor first, and then for none."""
     page = await browser.get(PAGE)
     assert "Confirm your identity" in page.text
@@ -270,7 +295,9 @@ async def test_what_can_be_changed_is_there_once_it_is_shown_who_it_is(browser, 
     assert REMOVE in forms_of(page)
 
 
-async def test_an_operator_takes_all_away(browser, office, csrf, device):
+async def test_an_operator_takes_all_away(
+    browser: Browser, office: Channels, csrf: str, device: Authenticator
+) -> None:
     """With the second factor go the passkeys and the sessions."""
     assert await unenroll(office.ledger, "mara", by="op")
     assert await passkeys_of(office.ledger, "mara") == []
@@ -282,7 +309,9 @@ async def test_an_operator_takes_all_away(browser, office, csrf, device):
     "credential",
     ["", "x", "[]", "{}", "[" * 5000, '{"response": {"clientDataJSON": "e30"}}', '{"id": 1}'],
 )
-async def test_what_is_no_answer(browser, office, csrf, credential):
+async def test_what_is_no_answer(
+    browser: Browser, office: Channels, csrf: str, credential: str
+) -> None:
     """It is refused, and nothing breaks."""
     form = {"csrf": csrf, "credential": credential}
     assert (await browser.post("/inbox/passkey/prove", form)).status_code == 403
@@ -293,7 +322,9 @@ async def test_what_is_no_answer(browser, office, csrf, credential):
 @pytest.mark.parametrize(
     "path", [OFFER, ADD, REMOVE, "/inbox/passkey/offer", "/inbox/passkey/prove"]
 )
-async def test_forms_of_other_pages_and_sessions(browser, office, csrf, path):
+async def test_forms_of_other_pages_and_sessions(
+    browser: Browser, office: Channels, csrf: str, path
+) -> None:
     """Each takes the session's own token, from this page."""
     assert (await browser.post(path, {"csrf": "x"})).status_code == 403
     form = {"csrf": csrf}
@@ -303,7 +334,7 @@ async def test_forms_of_other_pages_and_sessions(browser, office, csrf, path):
     assert (await browser.get(path)).status_code == 405
 
 
-async def test_what_the_audit_has(browser, office, csrf):
+async def test_what_the_audit_has(browser: Browser, office: Channels, csrf: str) -> None:
     """Who was invited, what was added, and what they have signed in with."""
     from signoff.broker.ledger import audit
     from signoff.core.approvals.events import Event
@@ -318,7 +349,9 @@ async def test_what_the_audit_has(browser, office, csrf):
     assert entries[-1].what is What.INVITED
 
 
-async def test_the_page_shows_where_one_is_signed_in_and_ends_it(browser, office, csrf):
+async def test_the_page_shows_where_one_is_signed_in_and_ends_it(
+    browser: Browser, office: Channels, csrf: str
+) -> None:
     """Each browser by name, and the one that looks is said to be this one."""
     sessions = Sessions(office.ledger, SETTINGS)
     here = browser.session
@@ -341,12 +374,12 @@ async def test_the_page_shows_where_one_is_signed_in_and_ends_it(browser, office
         ("http://[::1]:8080", False),
     ],
 )
-def test_passkeys_are_for_hosts_with_a_name(url, able):
+def test_passkeys_are_for_hosts_with_a_name(url: str, able: bool) -> None:
     """Browsers keep none for an address."""
     assert InboxSettings(url=url, secret_key="k" * 32).has_passkeys is able
 
 
-async def test_the_offer_says_what_is_wanted(browser, office, csrf):
+async def test_the_offer_says_what_is_wanted(browser: Browser, office: Channels, csrf: str) -> None:
     """This host, a verified user, no device twice; and nothing of who it is to other pages."""
     code = await browser.code()
     offer = json.loads((await browser.post(OFFER, {"csrf": csrf, "code": code})).text)
@@ -356,7 +389,7 @@ async def test_the_offer_says_what_is_wanted(browser, office, csrf):
     assert b"mara" not in offer["user"]["id"].encode()
 
 
-async def test_what_is_begun_is_bounded(browser):
+async def test_what_is_begun_is_bounded(browser: Browser) -> None:
     """One place cannot fill the ledger with challenges."""
     form = {"next": ""}
     codes = [(await browser.post(f"{SIGN_IN}/offer", form)).status_code for _ in range(121)]

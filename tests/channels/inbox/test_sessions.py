@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA
+from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.channels.inbox.auth.browsers import browser_of
@@ -16,13 +17,14 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
 from signoff.core.policies.policy import Policy
-from visitor import SETTINGS
+from signoff.testing import VirtualClock
+from visitor import SETTINGS, Browser
 
 FREE = Policy(name="free", ask=("mara",), within="4h")
 
 
 @pytest.fixture
-def sessions(office):
+def sessions(office: Channels) -> Sessions:
     """The sessions of the office's page."""
     return Sessions(office.ledger, SETTINGS)
 
@@ -34,7 +36,9 @@ async def begin(browser, office, *, how=How.LINK, person=MARA):
     return browser.session
 
 
-async def test_a_session_without_a_second_factor_decides_what_takes_one_step(browser, office):
+async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
+    browser: Browser, office: Channels
+) -> None:
     """With no code at all; the audit says what it was signed in with."""
     office.policies = (FREE,)
     approval, _ = await office.ask()
@@ -46,7 +50,7 @@ async def test_a_session_without_a_second_factor_decides_what_takes_one_step(bro
     assert "second_factor" not in event.more
 
 
-async def test_it_confirms_nothing_that_takes_two(browser, office):
+async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Channels) -> None:
     """Without a code the yes of the mail stays unconfirmed; with one the session has proven it."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -61,7 +65,7 @@ async def test_it_confirms_nothing_that_takes_two(browser, office):
     assert (more["signed_in"], more["second_factor"]) == ("link", "totp")
 
 
-async def test_who_has_no_second_factor_is_told_so(browser, office):
+async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Channels) -> None:
     """There is no field for a code, and no code would do; a no counts all the same."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -76,7 +80,7 @@ async def test_who_has_no_second_factor_is_told_so(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_code_gives_the_session_another_name(browser, office):
+async def test_a_code_gives_the_session_another_name(browser: Browser, office: Channels) -> None:
     """Whoever had the old one has nothing any more; the forms that are open go on working."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
@@ -89,7 +93,9 @@ async def test_a_code_gives_the_session_another_name(browser, office):
     assert (await browser.get("/inbox/")).status_code == 303
 
 
-async def test_sessions_are_listed_and_ended_one_by_one(sessions, office, clock):
+async def test_sessions_are_listed_and_ended_one_by_one(
+    sessions: Sessions, office: Channels, clock: VirtualClock
+) -> None:
     """The one used last first; what has ended by itself is not there, nor is anybody else's."""
     first = await sessions.begin("mara", how=How.LINK, browser="Safari on iPhone", also=Change())
     clock.advance(timedelta(minutes=10))
@@ -111,7 +117,9 @@ async def test_sessions_are_listed_and_ended_one_by_one(sessions, office, clock)
     assert await sessions.find(other) is None
 
 
-async def test_entries_of_sessions_that_are_over_do_not_pile_up(sessions, office, clock):
+async def test_entries_of_sessions_that_are_over_do_not_pile_up(
+    sessions: Sessions, office: Channels, clock: VirtualClock
+) -> None:
     """The next sign-in drops them."""
     for _ in range(3):
         await sessions.begin("mara", how=How.LINK, also=Change())
@@ -120,7 +128,9 @@ async def test_entries_of_sessions_that_are_over_do_not_pile_up(sessions, office
     assert len(await office.ledger.store.members("logins:mara")) == 1
 
 
-async def test_to_look_whether_a_session_stands_is_no_use_of_it(sessions, clock):
+async def test_to_look_whether_a_session_stands_is_no_use_of_it(
+    sessions: Sessions, clock: VirtualClock
+) -> None:
     """A page that is only open keeps nobody signed in."""
     name = await sessions.begin("mara", how=How.LINK, also=Change())
     session = await sessions.find(name)
@@ -132,7 +142,9 @@ async def test_to_look_whether_a_session_stands_is_no_use_of_it(sessions, clock)
     assert await sessions.find(name) is None
 
 
-async def test_an_operator_ends_all_sessions_of_a_person(sessions, office):
+async def test_an_operator_ends_all_sessions_of_a_person(
+    sessions: Sessions, office: Channels
+) -> None:
     """At once, those of nobody else, and it stands in the audit beside the sign-ins."""
     names = [await sessions.begin("mara", how=How.LINK, also=Change()) for _ in range(2)]
     other = await sessions.begin(CLEO.id, how=How.LINK, also=Change())
@@ -147,7 +159,7 @@ async def test_an_operator_ends_all_sessions_of_a_person(sessions, office):
     assert len([one for one in entries if one.what is What.SIGNED_IN]) == 4
 
 
-async def test_a_proof_of_a_session_that_has_ended_is_none(sessions):
+async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -> None:
     """There is no name for it."""
     session = await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
     await sessions.end_one(session.id, "mara")
@@ -174,6 +186,6 @@ async def test_a_proof_of_a_session_that_has_ended_is_none(sessions):
         ("", "A browser"),
     ],
 )
-def test_browsers_have_the_names_that_people_know(user_agent, words):
+def test_browsers_have_the_names_that_people_know(user_agent: str, words: str) -> None:
     """And nothing of what was sent is in them."""
     assert browser_of(user_agent) == words

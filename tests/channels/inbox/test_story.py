@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
+from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, PLAIN, enter, hidden, send
 from signoff.broker.ledger.change import Change
 from signoff.channels.email.outbound.render import html, plain_text
@@ -16,17 +17,18 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
-from signoff.core.directory.people import Person
+from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import OnTimeout, Policy
 from signoff.core.simulation.timeline import foresee_rest
+from visitor import Browser
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 EVIL = Person(id="evil", name=HTML, email="evil@example.com")
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """People with roles, and one whose name is markup."""
     return type(CROWD)([*CROWD, EVIL])
 
@@ -58,7 +60,7 @@ def plain(page) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
 
-async def test_who_decides_and_what_comes_next(browser, office):
+async def test_who_decides_and_what_comes_next(browser: Browser, office: Channels) -> None:
     """Votes, who is awaited, reminders, the next level and the end, with times for machines."""
     office.policies = (LADDER,)
     approval, _ = await office.ask()
@@ -80,7 +82,7 @@ async def test_who_decides_and_what_comes_next(browser, office):
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
 
 
-async def test_one_stage_after_the_other(browser, office):
+async def test_one_stage_after_the_other(browser: Browser, office: Channels) -> None:
     """Before: that another stage comes; after: who has approved the first, and that it went on."""
     stages = (
         Level(name="team", ask=("mara",), within="2h", stage="team"),
@@ -106,7 +108,7 @@ async def test_one_stage_after_the_other(browser, office):
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 
-async def test_deliveries_are_for_those_who_are_asked(browser, office):
+async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: Channels) -> None:
     """And for operators and auditors; the requester reads what happened without them."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -126,7 +128,7 @@ async def test_deliveries_are_for_those_who_are_asked(browser, office):
     assert "Asked: Mara Lind, Cleo Park" in words
 
 
-async def test_what_came_of_it(browser, office):
+async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     """Decider and requester read what the tool gave and the agent said; others that it went on."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -145,7 +147,7 @@ async def test_what_came_of_it(browser, office):
         assert ("{&#34;paid&#34;: 2500}" in words) is told, person.id
 
 
-async def test_the_agents_words_and_long_arguments(browser, office):
+async def test_the_agents_words_and_long_arguments(browser: Browser, office: Channels) -> None:
     """Its words are marked as its own; an argument is shown in full, however long it is."""
     office.policies = (PLAIN,)
     approval = await opened(office, "I checked \u202ethe budget. " + "x" * 3000)
@@ -160,7 +162,7 @@ async def test_the_agents_words_and_long_arguments(browser, office):
     assert "more characters" not in page.text
 
 
-async def test_markup_of_everybody_is_text(browser, office):
+async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -> None:
     """Agent, reasons, comments, questions, names, delivery problems, results: none is markup."""
     office.policies = (PLAIN.model_copy(update={"ask": ("mara", "evil"), "name": HTML}),)
     approval = await opened(office, HTML)
@@ -194,7 +196,7 @@ async def test_markup_of_everybody_is_text(browser, office):
 
 
 @pytest.mark.parametrize("on_timeout", list(OnTimeout))
-def test_what_is_foretold_of_the_rest_is_its_end(on_timeout):
+def test_what_is_foretold_of_the_rest_is_its_end(on_timeout) -> None:
     """Whatever the end means, the last step says it, and how it then stands."""
     from builders import ask
 
@@ -207,7 +209,7 @@ def test_what_is_foretold_of_the_rest_is_its_end(on_timeout):
     assert foresee_rest(approval, CROWD, most=0) == ((), approval)
 
 
-async def test_the_page_of_many_levels_stays_short(browser, office):
+async def test_the_page_of_many_levels_stays_short(browser: Browser, office: Channels) -> None:
     """A policy that goes through its levels many times is told to a point, and that it goes on."""
     many = LADDER.model_copy(update={"repeat": 10, "levels": LADDER.levels * 5})
     office.policies = (many,)
@@ -217,7 +219,7 @@ async def test_the_page_of_many_levels_stays_short(browser, office):
     assert "and so on, until somebody answers" in words
 
 
-async def test_live_parts(browser, office):
+async def test_live_parts(browser: Browser, office: Channels) -> None:
     """All of the page is kept up to date; of a half-filled form only how it stands, and its end."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -237,7 +239,9 @@ async def test_live_parts(browser, office):
     assert "Cleo Park rejected reimburse. Ended Mon 2 Mar 2026, 12:00 UTC." in page.text
 
 
-async def test_a_place_that_was_given_away_is_still_seen(browser, office):
+async def test_a_place_that_was_given_away_is_still_seen(
+    browser: Browser, office: Channels
+) -> None:
     """Whoever handed it on follows it, and decides it no more."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -249,7 +253,7 @@ async def test_a_place_that_was_given_away_is_still_seen(browser, office):
     assert (await browser.post(f"{page_of(approval.id)}/approve", form)).status_code == 409
 
 
-async def test_what_is_not_what_it_looks_like_is_said(browser, office):
+async def test_what_is_not_what_it_looks_like_is_said(browser: Browser, office: Channels) -> None:
     """On the page and before several are approved: hidden characters and lookalikes, with why."""
     office.policies = (PLAIN.model_copy(update={"batch": True}),)
     approval, _ = await office.ask(to="p\u0430ypal", memo="a\u202eb", city="Москва")
@@ -263,7 +267,7 @@ async def test_what_is_not_what_it_looks_like_is_said(browser, office):
         assert "right-to-left override" in page.text
 
 
-async def test_only_who_is_known_can_be_asked(browser, office):
+async def test_only_who_is_known_can_be_asked(browser: Browser, office: Channels) -> None:
     """Where the requester is nobody that Signoff knows, neither page nor mail offers a question."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask(user="somebody@elsewhere.example")

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
+from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.pages.views import Stage, may, may_see, view
 from signoff.channels.inbox.settings import page_of
@@ -17,12 +18,13 @@ from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.policies.levels import Level, Seat, Start
 from signoff.core.policies.policy import Policy, Terms
+from visitor import Browser
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def directory():
+def directory() -> Directory:
     """People with roles."""
     return CROWD
 
@@ -114,7 +116,7 @@ def test_what_the_page_says_to_each() -> None:
     assert "Cleo Park has claimed" in view(claimed, MARA, CROWD, NOON).why_not
 
 
-async def test_the_requester_follows_and_never_decides(browser, office):
+async def test_the_requester_follows_and_never_decides(browser: Browser, office: Channels) -> None:
     """The page has no button for a yes or a no, and a form that is made up is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -129,7 +131,7 @@ async def test_the_requester_follows_and_never_decides(browser, office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_who_has_no_part_in_it_finds_nothing(browser, office):
+async def test_who_has_no_part_in_it_finds_nothing(browser: Browser, office: Channels) -> None:
     """Every route and every move: the same page as for an id that was never given."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -149,7 +151,7 @@ async def test_who_has_no_part_in_it_finds_nothing(browser, office):
     assert after.comments == ()
 
 
-async def test_an_auditor_sees_all_and_changes_nothing(browser, office):
+async def test_an_auditor_sees_all_and_changes_nothing(browser: Browser, office: Channels) -> None:
     """No form but those of every page, and each move that is made up is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -165,7 +167,9 @@ async def test_an_auditor_sees_all_and_changes_nothing(browser, office):
     assert await office.ledger.approval(approval.id) == before
 
 
-async def test_an_operator_moves_what_waits_and_decides_nothing(browser, office):
+async def test_an_operator_moves_what_waits_and_decides_nothing(
+    browser: Browser, office: Channels
+) -> None:
     """Hands over, prolongs and takes back, each with a reason; a place of their own is refused."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
@@ -190,7 +194,9 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(browser, office)
     assert (await office.ledger.approval(approval.id)).state is State.WITHDRAWN
 
 
-async def test_an_operator_who_is_asked_decides_as_one_of_those(browser, office):
+async def test_an_operator_who_is_asked_decides_as_one_of_those(
+    browser: Browser, office: Channels
+) -> None:
     """Their yes is like any other; and what is decided is not taken back any more."""
     office.policies = (PLAIN.model_copy(update={"ask": ("olga",)}),)
     approval, _ = await office.ask()
@@ -204,7 +210,7 @@ async def test_an_operator_who_is_asked_decides_as_one_of_those(browser, office)
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_what_is_not_routed_yet(browser, office):
+async def test_what_is_not_routed_yet(browser: Browser, office: Channels) -> None:
     """An operator and the requester see it, and that nobody is asked yet; both can take it back."""
     approval = await office.open()
     for person in (OLGA, RILEY):
@@ -217,7 +223,7 @@ async def test_what_is_not_routed_yet(browser, office):
     assert (await browser.get(page_of(approval.id))).status_code == 404
 
 
-async def test_who_was_asked_before_reads_where_it_went(browser, office):
+async def test_who_was_asked_before_reads_where_it_went(browser: Browser, office: Channels) -> None:
     """After an escalation the page of the first level says so, and takes no answer."""
     office.policies = (
         Policy(

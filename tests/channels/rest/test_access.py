@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import httpx
 import pytest
 
-from builders import CLEO, paused
+from builders import CLEO, Snapshot, paused
+from channels.rest.conftest import Office
+from deciding import Desk
 from signoff.broker import api_tokens as tokens
+from signoff.broker.ledger.ledger import Ledger
 from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.events import Event
 from signoff.core.base.errors import InvalidToken, TokenNotFound
 from signoff.core.directory.people import Directory, Person, Role
+from signoff.testing import VirtualClock
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ from signoff.core.directory.people import Directory, Person, Role
         "Bearer " + "x" * 5000,
     ],
 )
-async def test_nobody_comes_in_without_a_token(office, header):
+async def test_nobody_comes_in_without_a_token(office: Office, header: str | None) -> None:
     """A request without a token that is known is refused, whatever it asks for."""
     headers = {} if header is None else {"Authorization": header}
     for path in ("me", "approvals", "approvals/ap_x", "nothing-of-the-kind"):
@@ -38,7 +43,9 @@ async def test_nobody_comes_in_without_a_token(office, header):
         assert answer.json()["type"] == "urn:signoff:problem:unauthenticated"
 
 
-async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(office):
+async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
+    office: Office,
+) -> None:
     """Both parts of a token have to fit together."""
     one, other = await office.token(person="mara"), await office.token(person="cleo")
     name, secret = one.rsplit("_", 1)
@@ -50,8 +57,8 @@ async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(off
 
 
 async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
-    still_ledger, still_desk, clock, office
-):
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, office: Office
+) -> None:
     """From then on it is worth nothing, at once."""
     office.desk.ledger.store._clock = clock
     ends = clock.now() + timedelta(hours=1)
@@ -71,7 +78,7 @@ async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
         await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
 
 
-async def test_the_ledger_and_the_audit_know_no_secret(office, snapshot):
+async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot: Snapshot) -> None:
     """What stands in Redis lets nobody in; the audit says who made which token."""
     token = await office.token(person="mara", name="laptop")
     stored = b"".join((await snapshot()).values())
@@ -93,14 +100,16 @@ async def test_the_ledger_and_the_audit_know_no_secret(office, snapshot):
         ({"person": "mara", "scopes": ()}, "at least 1"),
     ],
 )
-async def test_nobody_gets_a_token_that_could_ask_and_answer(office, parts, words):
+async def test_nobody_gets_a_token_that_could_ask_and_answer(
+    office: Office, parts: dict[str, object], words: str
+) -> None:
     """A token decides as a person or submits for users, never both."""
     with pytest.raises(InvalidToken, match=words):
         await office.token(**parts)
 
 
 @pytest.mark.parametrize("scope", sorted(Scope))
-async def test_each_scope_is_good_for_its_own_requests_alone(office, scope):
+async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope) -> None:
     """Without the scope of a request its answer is 403, and names the scope that it takes."""
     _, (approval,) = await paused(office.desk.ledger)
     person = await office.holder(person="mara", scopes={scope})
@@ -130,7 +139,9 @@ async def test_each_scope_is_good_for_its_own_requests_alone(office, scope):
             assert needed.value in answer.json()["detail"]
 
 
-async def test_what_one_may_not_see_is_as_if_it_were_not_there(office, mara, riley, admin):
+async def test_what_one_may_not_see_is_as_if_it_were_not_there(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """Approvals and runs of others have the answer of those that do not exist."""
     run, (approval,) = await paused(office.desk.ledger)
     stranger = await office.holder(users=("sam",))
@@ -153,7 +164,9 @@ async def test_what_one_may_not_see_is_as_if_it_were_not_there(office, mara, ril
     assert (await office.desk.ledger.approval(approval.id)).state == "pending"
 
 
-async def test_a_body_over_the_limit_is_not_read_into_anything(office, mara):
+async def test_a_body_over_the_limit_is_not_read_into_anything(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """More than 1 MiB is refused, with or without a declared length; so is what is not JSON."""
     large = b'{"message": "' + b"x" * 1024 * 1024 + b'"}'
 
@@ -171,7 +184,7 @@ async def test_a_body_over_the_limit_is_not_read_into_anything(office, mara):
     assert (await mara.post("runs", content=b"a=1")).status_code == 415
 
 
-async def test_operators_move_what_waits_and_auditors_look_on(office):
+async def test_operators_move_what_waits_and_auditors_look_on(office: Office) -> None:
     """Both see everything by their own tokens; neither decides, and the auditor changes nothing."""
     roles = {"mara": (Role.OPERATOR,), "riley": (Role.OPERATOR,), "ada": (Role.AUDITOR,)}
     ada = Person(id="ada", email="ada@example.com")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused
+from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
 
@@ -23,7 +25,7 @@ def yes(approval: Approval, **more) -> dict:
     return {"digest": approval.digest, **more}
 
 
-async def test_a_yes_decides_as_the_persons_own(office, mara):
+async def test_a_yes_decides_as_the_persons_own(office: Office, mara: httpx.AsyncClient) -> None:
     """It is recorded with channel and token, the run goes on, and the answer shows it."""
     approval = await pending(office)
     shown = (await mara.get(f"approvals/{approval.id}")).json()
@@ -44,7 +46,9 @@ async def test_a_yes_decides_as_the_persons_own(office, mara):
     assert (again.status_code, again.json()["type"]) == (409, "urn:signoff:problem:already-decided")
 
 
-async def test_values_go_into_the_template_or_are_refused_with_an_example(office, mara):
+async def test_values_go_into_the_template_or_are_refused_with_an_example(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """What does not fit is told field by field, and changes nothing."""
     approval = await pending(office, template={"amount": 2000})
     path = f"approvals/{approval.id}/approve"
@@ -55,7 +59,9 @@ async def test_values_go_into_the_template_or_are_refused_with_an_example(office
     assert good.json()["decision"]["payload"] == {"amount": 1500}
 
 
-async def test_only_the_call_that_was_shown_is_approved(office, mara):
+async def test_only_the_call_that_was_shown_is_approved(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """A digest of another call decides nothing, and so does a body without one."""
     approval = await pending(office)
     path = f"approvals/{approval.id}/approve"
@@ -65,7 +71,9 @@ async def test_only_the_call_that_was_shown_is_approved(office, mara):
     assert (await office.desk.ledger.approval(approval.id)).state == "pending"
 
 
-async def test_a_persons_rules_hold_as_by_any_channel(office, mara, riley):
+async def test_a_persons_rules_hold_as_by_any_channel(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """The requester, whoever is not asked, who is late, and a yes that takes two steps: refused."""
     approval = await pending(office, asked=(CLEO, RILEY))
     path = f"approvals/{approval.id}/approve"
@@ -85,7 +93,7 @@ async def test_a_persons_rules_hold_as_by_any_channel(office, mara, riley):
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:too-late")
 
 
-async def test_an_administrator_who_is_not_asked_decides_nothing(office):
+async def test_an_administrator_who_is_not_asked_decides_nothing(office: Office) -> None:
     """Seeing everything is no right to answer."""
     approval = await pending(office, asked=(CLEO,))
     boss = await office.holder(person="mara", scopes=["admin", "approvals:decide"])
@@ -96,7 +104,7 @@ async def test_an_administrator_who_is_not_asked_decides_nothing(office):
         assert answer.status_code == 403
 
 
-async def test_two_steps_are_not_passed_by(office, mara):
+async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClient) -> None:
     """A yes is refused where the policy wants a second step; a no counts at once."""
     approval = ask(make_approval(origin=make_origin(confirmation="two")), MARA, second_step=True)
     _, (other,) = await paused(office.desk.ledger)
@@ -110,7 +118,9 @@ async def test_two_steps_are_not_passed_by(office, mara):
     assert (await mara.post(f"approvals/{two.id}/reject", json={})).json()["state"] == "rejected"
 
 
-async def test_the_requester_takes_a_question_back(office, mara, riley, admin):
+async def test_the_requester_takes_a_question_back(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """Whoever asked may, and an administrator; whoever is asked rejects instead."""
     first, second = await pending(office), await pending(office)
     body = {"reason": "not needed any more"}
@@ -124,7 +134,7 @@ async def test_the_requester_takes_a_question_back(office, mara, riley, admin):
     assert (gone.status_code, gone.json()["type"]) == (409, "urn:signoff:problem:not-pending")
 
 
-async def test_of_eight_who_decide_at_the_same_time_one_does(office):
+async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> None:
     """One answer is 200 and seven are 409, and the audit has one decision."""
     approval = await pending(office)
     clients = [await office.holder(person=one) for one in ("mara", "cleo") * 4]
@@ -140,7 +150,9 @@ async def test_of_eight_who_decide_at_the_same_time_one_does(office):
     assert len([one for one in events if one.what in {"approved", "rejected"}]) == 1
 
 
-async def test_what_has_not_changed_is_not_sent_again(office, mara):
+async def test_what_has_not_changed_is_not_sent_again(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """With `If-None-Match` an approval comes again only when it has another version."""
     approval = await pending(office)
     path = f"approvals/{approval.id}"
@@ -151,7 +163,7 @@ async def test_what_has_not_changed_is_not_sent_again(office, mara):
     assert (await mara.get(path, headers={"If-None-Match": tag})).status_code == 200
 
 
-async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(office):
+async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(office: Office) -> None:
     """Addresses and values stay out for others."""
     approval = await pending(office)
     reader = await office.holder(person="mara", scopes=["approvals:read"])
@@ -159,7 +171,9 @@ async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(offi
     assert all(one["more"] == {} for one in lines)
 
 
-async def test_pages_hold_each_once_while_others_are_added(office, mara, admin):
+async def test_pages_hold_each_once_while_others_are_added(
+    office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """Whoever follows the cursors sees what was there at the start once, the newest first."""
     there = [await pending(office, siblings=1) for _ in range(5)]
     _, siblings = await paused(office.desk.ledger, siblings=7)
@@ -185,7 +199,9 @@ def _query(path: str) -> dict[str, str]:
     return dict([query.split("=")]) if query else {}
 
 
-async def test_a_page_that_looks_at_many_goes_on_where_it_ended(office, admin, monkeypatch):
+async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
+    office: Office, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where few of many fit, a page may be empty and still say where it goes on."""
     monkeypatch.setattr("signoff.channels.rest.pages.SCANNED", 50)
     await paused(office.desk.ledger, siblings=120)
@@ -201,7 +217,9 @@ async def test_a_page_that_looks_at_many_goes_on_where_it_ended(office, admin, m
 
 
 @pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "MTIz", "IA", "LTEgYQ"])
-async def test_a_cursor_of_nobodys_is_refused(office, mara, cursor):
+async def test_a_cursor_of_nobodys_is_refused(
+    office: Office, mara: httpx.AsyncClient, cursor: str
+) -> None:
     """A cursor that no page has given is no place."""
     answer = await mara.get("approvals", params={"cursor": cursor})
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:signoff:problem:cursor")

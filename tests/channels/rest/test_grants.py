@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from channels.granting import asked
+from channels.rest.conftest import Office
 from signoff.core.approvals.approval import Approval
 
 
@@ -13,7 +15,9 @@ def wish(approval: Approval, **more) -> dict:
     return {"digest": approval.digest, "length": "4h", **more}
 
 
-async def test_a_grant_is_given_used_seen_and_taken_back(office, mara, admin):
+async def test_a_grant_is_given_used_seen_and_taken_back(
+    office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """It approves the call that was shown, and calls like it, in its giver's name."""
     approval = await asked(office.desk.ledger, "first")
     body = wish(approval, uses=3, limit="args.amount <= 300", reason="conference")
@@ -45,7 +49,9 @@ async def test_a_grant_is_given_used_seen_and_taken_back(office, mara, admin):
     assert noted["grant_revoked"]["token"]
 
 
-async def test_only_the_call_that_was_shown_is_granted_by_who_may(office, mara, riley):
+async def test_only_the_call_that_was_shown_is_granted_by_who_may(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """Another digest, another person, more than the policy allows: refused, and nothing is done."""
     approval = await asked(office.desk.ledger, "first")
     path = f"approvals/{approval.id}/grant"
@@ -65,7 +71,9 @@ async def test_only_the_call_that_was_shown_is_granted_by_who_may(office, mara, 
     assert await office.desk.ledger.approval(approval.id) == approval
 
 
-async def test_a_grant_that_is_asked_for_again_is_the_same(office, mara):
+async def test_a_grant_that_is_asked_for_again_is_the_same(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """Under one key it is given once and revoked once."""
     approval = await asked(office.desk.ledger, "first")
     path, key = f"approvals/{approval.id}/grant", {"Idempotency-Key": "g"}
@@ -81,7 +89,9 @@ async def test_a_grant_that_is_asked_for_again_is_the_same(office, mara):
 
 
 @pytest.mark.parametrize("who", ["cleo", "riley", "system"])
-async def test_the_grants_of_others_are_as_if_they_were_not_there(office, mara, admin, who):
+async def test_the_grants_of_others_are_as_if_they_were_not_there(
+    office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient, who: str
+) -> None:
     """Nobody but who has given one, and an administrator, sees it, its uses, or takes it back."""
     approval = await asked(office.desk.ledger, "first")
     given = (await mara.post(f"approvals/{approval.id}/grant", json=wish(approval))).json()

@@ -26,7 +26,7 @@ async def office(desk: Desk) -> AsyncIterator[Office]:
         yield Office(desk, http)
 
 
-async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office):
+async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office: Office) -> None:
     """The limit is each token's own, and is counted before anything is done."""
     mara, cleo = await office.holder(person="mara"), await office.holder(person="cleo")
     assert [(await mara.get("me")).status_code for _ in range(3)] == [200] * 3
@@ -38,7 +38,7 @@ async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office):
     assert (await cleo.get("me")).status_code == 200
 
 
-async def test_the_window_ends_by_itself(office, monkeypatch):
+async def test_the_window_ends_by_itself(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind it there are as many requests again."""
     monkeypatch.setattr(throttle, "MINUTE", timedelta(milliseconds=50))
     mara = await office.holder(person="mara")
@@ -48,7 +48,9 @@ async def test_the_window_ends_by_itself(office, monkeypatch):
     assert codes[-1] == 200
 
 
-async def test_who_goes_on_sending_no_token_is_told_to_go_away(office, monkeypatch):
+async def test_who_goes_on_sending_no_token_is_told_to_go_away(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After so many it is 429 in place of 401; whoever has a token is let in from there as ever."""
     monkeypatch.setattr(auth, "_WRONG", 5)
     mara = await office.holder(person="mara")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from builders import CLEO, paused
+from channels.rest.conftest import Office
 
 
-async def test_each_move_is_made_as_the_person_and_noted(office, mara, riley):
+async def test_each_move_is_made_as_the_person_and_noted(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """Each of them ends up in the timeline, with who made it and by which token."""
     _, (approval,) = await paused(office.desk.ledger)
     one = f"approvals/{approval.id}"
@@ -42,7 +46,9 @@ async def test_each_move_is_made_as_the_person_and_noted(office, mara, riley):
     assert all(line["more"]["token"] for line in lines[1:])
 
 
-async def test_a_place_is_given_to_another_person(office, mara, admin):
+async def test_a_place_is_given_to_another_person(
+    office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """By whoever has it, and by an administrator; a claim takes a person."""
     _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
     one = f"approvals/{approval.id}"
@@ -56,7 +62,9 @@ async def test_a_place_is_given_to_another_person(office, mara, admin):
     assert (await mara.post(f"{one}/approve", json=body)).json()["state"] == "approved"
 
 
-async def test_a_move_that_is_sent_again_is_made_once(office, mara):
+async def test_a_move_that_is_sent_again_is_made_once(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """Under one key a comment stands there once."""
     _, (approval,) = await paused(office.desk.ledger)
     for _ in range(2):
@@ -81,7 +89,9 @@ async def test_a_move_that_is_sent_again_is_made_once(office, mara):
         ("reassign", {"to": "mara", "of": "nobody", "reason": "x"}),
     ],
 )
-async def test_a_move_of_the_wrong_form_does_nothing(office, mara, verb, body):
+async def test_a_move_of_the_wrong_form_does_nothing(
+    office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, str]
+) -> None:
     """It is refused with what is wrong, and the approval stays as it is."""
     _, (approval,) = await paused(office.desk.ledger)
     answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)

@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import (
 
 from builders import paused
 from channels import granting
+from channels.rest.conftest import Office
 from served import gateway
 from signoff.broker.api_tokens import create
 from signoff.broker.ledger.ledger import Ledger
@@ -140,7 +141,7 @@ def test_whatever_is_asked_the_answer_is_one_that_the_document_knows(
     assert (away is not None) <= (role in {"approver", "admin"})
 
 
-async def test_the_document_says_what_every_route_takes_and_gives(office) -> None:
+async def test_the_document_says_what_every_route_takes_and_gives(office: Office) -> None:
     """It is OpenAPI 3.1, is for everybody, and has a schema for each answer and each problem."""
     document = (await office.http.get("openapi.json")).json()
     assert document["openapi"].startswith("3.1")

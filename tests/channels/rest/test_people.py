@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import httpx
 import pytest
+
+from channels.rest.conftest import Office
 
 
 async def days(office) -> tuple[str, str]:
@@ -13,7 +16,7 @@ async def days(office) -> tuple[str, str]:
     return today.isoformat(), (today + timedelta(days=7)).isoformat()
 
 
-async def test_a_person_says_to_be_away_and_back(office, mara):
+async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.AsyncClient) -> None:
     """It takes effect at once, with who decides instead, and is in the audit with the token."""
     today, later = await days(office)
     body = {"to": later, "delegate": "cleo@example.com"}
@@ -46,14 +49,18 @@ async def test_a_person_says_to_be_away_and_back(office, mara):
         {"to": "2999-01-01", "until": "2999-01-01"},
     ],
 )
-async def test_an_absence_that_cannot_be_is_refused(office, mara, body):
+async def test_an_absence_that_cannot_be_is_refused(
+    office: Office, mara: httpx.AsyncClient, body
+) -> None:
     """It says what is wrong, and nothing is noted."""
     answer = await mara.post("people/mara/away", json=body)
     assert answer.status_code == 422, answer.text
     assert (await mara.get("people/mara")).json()["away"] == []
 
 
-async def test_of_others_an_administrator_alone_knows_and_says(office, mara, admin):
+async def test_of_others_an_administrator_alone_knows_and_says(
+    office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
+) -> None:
     """To everybody else they are as if they were not there; there are no addresses."""
     _, later = await days(office)
     assert [one["id"] for one in (await mara.get("people")).json()] == ["mara"]
@@ -76,7 +83,9 @@ async def test_of_others_an_administrator_alone_knows_and_says(office, mara, adm
     assert (await admin.get("people/cleo")).json()["away_now"] is True
 
 
-async def test_an_absence_that_is_sent_again_is_noted_once(office, mara):
+async def test_an_absence_that_is_sent_again_is_noted_once(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """Under one key there is one entry in the audit."""
     _, later = await days(office)
     for _ in range(2):

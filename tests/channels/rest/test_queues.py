@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, RILEY, paused
@@ -29,7 +30,9 @@ async def queued(office: Office, *people: str, queue: str = "finance") -> Approv
     return await office.desk.ledger.approval(was.id)
 
 
-async def test_the_queues_say_how_much_waits_and_on_whom(office, admin, mara):
+async def test_the_queues_say_how_much_waits_and_on_whom(
+    office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
+) -> None:
     """An administrator sees all of them and who has anything; a person her own."""
     first = await queued(office, "mara", "cleo")
     await queued(office, "cleo")
@@ -51,7 +54,9 @@ async def test_the_queues_say_how_much_waits_and_on_whom(office, admin, mara):
     assert mine == {"queue:finance": 2, "mara": 1}
 
 
-async def test_a_queue_is_shown_to_its_members_page_by_page(office, admin, mara):
+async def test_a_queue_is_shown_to_its_members_page_by_page(
+    office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient
+) -> None:
     """Each approval once, the newest first, also what waits for another member."""
     made = [(await queued(office, "cleo")).id for _ in range(5)]
     found, cursor = [], ""
@@ -67,7 +72,9 @@ async def test_a_queue_is_shown_to_its_members_page_by_page(office, admin, mara)
         assert [one["id"] for one in items] == made[::-1], name
 
 
-async def test_the_queues_of_others_are_as_if_they_were_not_there(office, mara, riley):
+async def test_the_queues_of_others_are_as_if_they_were_not_there(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """What waits for others, in other queues, and all together: 404, as for what is not there."""
     await queued(office, "mara")
     system = await office.holder(users=("*",))
@@ -81,7 +88,7 @@ async def test_the_queues_of_others_are_as_if_they_were_not_there(office, mara, 
     assert (await system.get("queues")).json() == []
 
 
-async def test_a_token_for_one_app_counts_what_is_of_that_app(office):
+async def test_a_token_for_one_app_counts_what_is_of_that_app(office: Office) -> None:
     """What it may not see is not counted either."""
     await queued(office, "mara")
     for app, count in (("finance", 1), ("travel", 0)):
@@ -91,7 +98,9 @@ async def test_a_token_for_one_app_counts_what_is_of_that_app(office):
         assert len((await client.get("queues/finance")).json()["items"]) == count
 
 
-async def test_the_figures_are_of_the_queues_that_one_is_in(office, admin, mara, riley):
+async def test_the_figures_are_of_the_queues_that_one_is_in(
+    office: Office, admin: httpx.AsyncClient, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """An administrator has those of everything; who is in no queue of it, none."""
     first, other = await queued(office, "mara"), await queued(office, "mara", queue="it")
     for one in (first, other):

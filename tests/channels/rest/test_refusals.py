@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import httpx
 import pytest
 
 from builders import CLEO, paused
@@ -33,7 +34,7 @@ async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
     ],
 )
 async def test_what_an_approver_may_not_do_is_audited(
-    office: Office, mara, verb: str, body: dict[str, object], status: int
+    office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, object], status: int
 ) -> None:
     """Each refusal once, by the person and the token, and the approval is as it was."""
     approval = await asked(office.desk.ledger, "first")
@@ -53,7 +54,9 @@ async def test_what_an_approver_may_not_do_is_audited(
     assert await office.desk.ledger.approval(approval.id) == before
 
 
-async def test_who_sees_nothing_is_told_nothing_and_audited(office: Office, mara) -> None:
+async def test_who_sees_nothing_is_told_nothing_and_audited(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """Somebody who is not asked is told that there is no such approval; the audit knows better."""
     _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
     together = {"approvals": [{"id": approval.id, "digest": approval.digest}]}
@@ -70,7 +73,9 @@ async def test_who_sees_nothing_is_told_nothing_and_audited(office: Office, mara
     assert [(one.by, one.why) for one in found] == [("mara", "mara may not see this approval.")] * 4
 
 
-async def test_a_system_that_comes_too_late_is_audited(office: Office, mara) -> None:
+async def test_a_system_that_comes_too_late_is_audited(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """A token of no person is named itself."""
     _, (approval,) = await paused(office.desk.ledger)
     assert (await mara.post(f"approvals/{approval.id}/reject", json={})).status_code == 200
@@ -82,7 +87,7 @@ async def test_a_system_that_comes_too_late_is_audited(office: Office, mara) -> 
 
 
 async def test_what_is_not_there_and_what_is_only_looked_at_is_not_audited(
-    office: Office, mara
+    office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Only an attempt to do something to an approval that exists is a refusal."""
     _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
+import httpx
 import pytest
 
 from builders import paused
+from channels.rest.conftest import Office
 from signoff.broker.ledger import audit
 from signoff.channels.rest import idempotency_keys as once_module
 from signoff.core.base.errors import LedgerUnavailable
@@ -15,7 +17,9 @@ from signoff.core.base.errors import LedgerUnavailable
 BODY = {"app": "finance", "message": "Reimburse me"}
 
 
-async def test_a_person_submits_as_himself_and_a_system_for_its_users(office, riley):
+async def test_a_person_submits_as_himself_and_a_system_for_its_users(
+    office: Office, riley: httpx.AsyncClient
+) -> None:
     """The requester is the token's person, or a user that the system's token names."""
     answer = await riley.post("runs", json=BODY)
     assert answer.status_code == 201
@@ -45,7 +49,12 @@ async def test_a_person_submits_as_himself_and_a_system_for_its_users(office, ri
         ({"app": "nothing"}, None),
     ],
 )
-async def test_what_cannot_be_a_run_is_refused(office, riley, change, where):
+async def test_what_cannot_be_a_run_is_refused(
+    office: Office,
+    riley: httpx.AsyncClient,
+    change: dict[str, str] | dict[str, int],
+    where: str | None,
+) -> None:
     """A faulty request says what is wrong with it, and nothing is submitted."""
     answer = await riley.post("runs", json={**BODY, **change})
     assert answer.status_code == 422
@@ -54,7 +63,9 @@ async def test_what_cannot_be_a_run_is_refused(office, riley, change, where):
     assert await office.desk.ledger.recent_runs() == []
 
 
-async def test_a_request_that_is_sent_again_is_carried_out_once(office, riley):
+async def test_a_request_that_is_sent_again_is_carried_out_once(
+    office: Office, riley: httpx.AsyncClient
+) -> None:
     """The same key and body bring the same run; another body is refused, another key is another."""
     key = {"Idempotency-Key": "order-7"}
     first = await riley.post("runs", json=BODY, headers=key)
@@ -77,7 +88,9 @@ async def test_a_request_that_is_sent_again_is_carried_out_once(office, riley):
         assert refused.json()["type"] == "urn:signoff:problem:idempotency-key"
 
 
-async def test_of_many_that_come_at_once_one_is_carried_out(office, riley):
+async def test_of_many_that_come_at_once_one_is_carried_out(
+    office: Office, riley: httpx.AsyncClient
+) -> None:
     """Those that come while it is carried out are told so, and nothing is done twice."""
     key = {"Idempotency-Key": "at-once"}
     answers = await asyncio.gather(*(riley.post("runs", json=BODY, headers=key) for _ in range(8)))
@@ -87,11 +100,13 @@ async def test_of_many_that_come_at_once_one_is_carried_out(office, riley):
     assert len(await office.desk.ledger.recent_runs()) == 1
 
 
-async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(office, riley, monkeypatch):
+async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
+    office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next attempt is in flight until the lease of the first has run out, and then done."""
     commit, release = office.desk.ledger.commit, office.desk.ledger.release_lease
 
-    async def die(*args, **more):
+    async def die(*args, **more) -> None:
         raise LedgerUnavailable("gone")
 
     monkeypatch.setattr(once_module, "LEASE", 0.2)
@@ -107,11 +122,13 @@ async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(office, ri
     assert len(await office.desk.ledger.recent_runs()) == 1
 
 
-async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(office, riley, monkeypatch):
+async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
+    office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next attempt gets what the first has done: the note is part of the commit."""
     commit = office.desk.ledger.commit
 
-    async def done_and_gone(change):
+    async def done_and_gone(change) -> None:
         await commit(change)
         raise LedgerUnavailable("gone")
 
@@ -125,7 +142,9 @@ async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(office, ril
     assert run.id == again.json()["id"]
 
 
-async def test_a_decision_that_is_sent_again_is_told_as_it_was(office, mara):
+async def test_a_decision_that_is_sent_again_is_told_as_it_was(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """With its key a repeated yes is 200, without one it is 409; a refusal leaves the key free."""
     _, (approval,) = await paused(office.desk.ledger)
     path, key = f"approvals/{approval.id}/approve", {"Idempotency-Key": "yes"}
@@ -141,7 +160,9 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(office, mara):
     assert [one.what for one in events].count("approved") == 1
 
 
-async def test_the_audit_comes_as_lines_and_goes_on_behind_one(office, admin, monkeypatch):
+async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
+    office: Office, admin: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every entry comes once, with its link, and a cursor goes on where somebody stopped."""
     monkeypatch.setattr(audit, "_PAGE", 2)
     await paused(office.desk.ledger, siblings=3)
@@ -157,10 +178,12 @@ async def test_the_audit_comes_as_lines_and_goes_on_behind_one(office, admin, mo
         assert (await admin.get("audit", params={"after": bad})).status_code == 422
 
 
-async def test_a_redis_that_is_away_is_a_problem_that_passes(office, mara, monkeypatch):
+async def test_a_redis_that_is_away_is_a_problem_that_passes(
+    office: Office, mara: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The answer is 503 and says when to come again."""
 
-    async def gone(*args):
+    async def gone(*args) -> None:
         raise LedgerUnavailable("Redis cannot be reached.")
 
     monkeypatch.setattr(office.desk.ledger.store, "read_now", gone)

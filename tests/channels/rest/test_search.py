@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, paused
@@ -57,7 +58,9 @@ async def some(office: Office) -> list[Approval]:
         ({"app": "travel"}, []),
     ],
 )
-async def test_what_is_wanted_is_found_in_its_order(office, admin, query, places):
+async def test_what_is_wanted_is_found_in_its_order(
+    office: Office, admin: httpx.AsyncClient, query, places
+) -> None:
     """By words, state, queue, person and deadline; the newest, the oldest or the next due first."""
     made = await some(office)
     answer = await admin.get("approvals", params=query)
@@ -66,7 +69,9 @@ async def test_what_is_wanted_is_found_in_its_order(office, admin, query, places
     assert found == [made[place].id for place in places]
 
 
-async def test_pages_in_any_order_have_each_approval_once(office, admin):
+async def test_pages_in_any_order_have_each_approval_once(
+    office: Office, admin: httpx.AsyncClient
+) -> None:
     """The cursor goes on in the order in which it was made."""
     made = await some(office)
     for sort, places in (("oldest", [0, 1, 2, 3]), ("due", [2, 1, 0]), ("newest", [3, 2, 1, 0])):
@@ -80,7 +85,9 @@ async def test_pages_in_any_order_have_each_approval_once(office, admin):
 
 
 @pytest.mark.parametrize("query", [{"state": "open"}, {"sort": "size"}, {"due": "soon"}])
-async def test_a_word_that_there_is_not_is_refused(admin, query):
+async def test_a_word_that_there_is_not_is_refused(
+    admin: httpx.AsyncClient, query: dict[str, str]
+) -> None:
     """The problem names the parameter."""
     answer = await admin.get("approvals", params=query)
     assert answer.status_code == 422

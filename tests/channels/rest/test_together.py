@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import httpx
+
 from builders import CLEO, paused
 from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
@@ -16,7 +18,9 @@ async def harmless(office: Office, *, batch: bool = True, **parts) -> Approval:
     return await office.desk.ledger.approval(was.id)
 
 
-async def test_each_of_several_calls_is_decided_by_itself(office, mara):
+async def test_each_of_several_calls_is_decided_by_itself(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """What is not harmless, not hers, not there or another call keeps none of the others."""
     first, last = await harmless(office), await harmless(office)
     alone = await harmless(office, batch=False)
@@ -51,7 +55,9 @@ async def test_each_of_several_calls_is_decided_by_itself(office, mara):
     assert (event.by, event.more["batch"], bool(event.more["token"])) == ("mara", True, True)
 
 
-async def test_several_that_are_sent_again_are_decided_once(office, mara):
+async def test_several_that_are_sent_again_are_decided_once(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
     """Under one key each of them is told as it is, without one as decided before."""
     made = [await harmless(office) for _ in range(2)]
     body = {"approvals": [{"id": one.id, "digest": one.digest} for one in made]}
@@ -67,7 +73,9 @@ async def test_several_that_are_sent_again_are_decided_once(office, mara):
     }
 
 
-async def test_nobody_approves_several_without_the_right(office, admin, riley):
+async def test_nobody_approves_several_without_the_right(
+    office: Office, admin: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """It takes a person's token with the scope, and the requester is refused each of them."""
     one = await harmless(office)
     body = {"approvals": [{"id": one.id, "digest": one.digest}]}
@@ -82,7 +90,9 @@ async def test_nobody_approves_several_without_the_right(office, admin, riley):
         assert answer.status_code == 422
 
 
-async def test_an_approval_shows_what_was_said_and_who_has_it(office, mara, riley):
+async def test_an_approval_shows_what_was_said_and_who_has_it(
+    office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
+) -> None:
     """The claim, the comments with what they are, and whose answers are waited for."""
     one = f"approvals/{(await harmless(office)).id}"
     await mara.post(f"{one}/claim", json={"length": "1h"})

@@ -35,7 +35,7 @@ def queue(office: Office) -> Office:
     return office
 
 
-async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office):
+async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office) -> None:
     """The button becomes Release, Cleo's approval is refused, and after the release it counts."""
     approval = await queue.open()
     assert buttons(queue.card()) == [
@@ -58,7 +58,7 @@ async def test_a_claim_shows_on_all_cards_and_keeps_the_others_out(queue: Office
     assert (after.state, after.decision.by) == (State.APPROVED, "cleo")
 
 
-async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Office):
+async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Office) -> None:
     """The requester is mailed, and what they say stands on the card."""
     approval = await office.open()
     assert "claim" not in buttons(office.card())
@@ -79,7 +79,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office):
+async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office) -> None:
     """The requester's press on a card does nothing but a refusal in the audit."""
     approval = await queue.open()
     for action in ("claim", "ask", "release"):
@@ -91,7 +91,7 @@ async def test_who_may_not_decide_may_not_ask_or_claim(queue: Office):
     assert What.REFUSED_ANSWER in whats
 
 
-async def test_an_update_that_comes_after_the_end_leaves_no_open_card(queue: Office):
+async def test_an_update_that_comes_after_the_end_leaves_no_open_card(queue: Office) -> None:
     """Decided before the update is delivered: the card says so, and has no buttons."""
     await queue.open()
     await queue.press("claim")

@@ -38,7 +38,7 @@ async def press(office: Office, action: str, *, user: str = RILEY_AT) -> None:
     await office.handler.handle(click_on(office.card(HERE), action, user=user))
 
 
-async def test_the_requester_answers_by_a_button(office: Office):
+async def test_the_requester_answers_by_a_button(office: Office) -> None:
     """What Riley writes in the modal is on Mara's card, who is told, and nothing is decided."""
     about = await asked_back(office)
     message = str(office.card(HERE)["blocks"])
@@ -60,7 +60,7 @@ async def test_the_requester_answers_by_a_button(office: Office):
     assert (after.state, after.open_question) == (State.PENDING, None)
 
 
-async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office):
+async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office) -> None:
     """The modal takes words for the card, whatever they are."""
     about = await asked_back(office)
     await press(office, "answer")
@@ -69,7 +69,7 @@ async def test_words_of_a_decision_in_the_answer_decide_nothing(office: Office):
     assert (after.state, after.comments[-1].text) == (State.PENDING, "approve")
 
 
-async def test_nobody_answers_for_the_requester(office: Office):
+async def test_nobody_answers_for_the_requester(office: Office) -> None:
     """Mara's press on a button of Riley's message opens nothing, and neither does a stranger's."""
     await asked_back(office)
     office.workspace.add("U0ELSE", "else@example.com")
@@ -82,7 +82,7 @@ async def test_nobody_answers_for_the_requester(office: Office):
     assert "has not asked for approval" in str(office.workspace.whispers)
 
 
-async def test_the_requester_reminds_and_withdraws_below_the_question(office: Office):
+async def test_the_requester_reminds_and_withdraws_below_the_question(office: Office) -> None:
     """Mara is reminded once; then Riley takes it back, and her card says so."""
     about = await asked_back(office)
     await press(office, "remind")
@@ -98,7 +98,7 @@ async def test_the_requester_reminds_and_withdraws_below_the_question(office: Of
     assert "signoff.approve" not in str(office.card()["blocks"])
 
 
-async def test_an_answer_that_comes_too_late_is_told_so(office: Office):
+async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
     """Decided meanwhile: the button opens no modal, and one that is open changes nothing."""
     about = await asked_back(office)
     await press(office, "answer")
@@ -113,7 +113,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(office: Office):
     assert [one.text for one in after.comments] == ["Which <b>team</b>?"]
 
 
-async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office):
+async def test_who_is_not_in_slack_is_asked_by_mail_alone(office: Office) -> None:
     """Without a Slack id there is no message to Riley, and the mail is what it was."""
     office.staff(MARA.model_copy(update={"slack": MARA_AT}), RILEY)
     await asked_back(office)

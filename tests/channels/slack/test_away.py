@@ -81,7 +81,7 @@ async def noted(office: Office, what: What) -> list[Event]:
     return [one for one in entries if one.what is what]
 
 
-async def test_the_whole_way(office: Office):
+async def test_the_whole_way(office: Office) -> None:
     """The shortcut opens the modal, what it says is in the ledger, and the same way ends it."""
     today = await today_of(office)
     assert await office.handler.handle(shortcut()) is None
@@ -118,7 +118,7 @@ async def test_the_whole_way(office: Office):
     assert (back.by, back.more["channel"]) == ("mara", "slack")
 
 
-async def test_the_first_day_is_the_one_where_the_person_is(office: Office):
+async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> None:
     """At an hour at which it is tomorrow already in Auckland, the modal begins with tomorrow."""
     far = MARA.model_copy(update={"slack": MARA_AT, "time_zone": "Pacific/Auckland"})
     directory = Directory([far])
@@ -131,7 +131,7 @@ async def test_the_first_day_is_the_one_where_the_person_is(office: Office):
     assert date.fromisoformat(shown) == (await office.ledger.now()).date() + DAY
 
 
-async def test_what_cannot_be_is_said_at_its_field(office: Office):
+async def test_what_cannot_be_is_said_at_its_field(office: Office) -> None:
     """Days in disorder, past, missing or none, and a delegate whom nobody knows; nothing is set."""
     today = await today_of(office)
     office.workspace.add("U0NOBODY", "nobody@example.com")
@@ -158,7 +158,7 @@ async def test_what_cannot_be_is_said_at_its_field(office: Office):
     assert not await noted(office, What.LEFT)
 
 
-async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office):
+async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office) -> None:
     """Two who would stand in for each other are told so; the same modal is taken once mended."""
     today = await today_of(office)
     await office.handler.handle(shortcut(CLEO_AT))
@@ -172,7 +172,7 @@ async def test_a_circle_of_delegates_is_refused_and_can_be_mended(office: Office
     assert await absence_of(office) == Absence(start=today, end=today + DAY)
 
 
-async def test_the_same_submission_counts_once(office: Office):
+async def test_the_same_submission_counts_once(office: Office) -> None:
     """Once after the other, at once, and after the person has come back in between."""
     today = await today_of(office)
     await office.handler.handle(shortcut())
@@ -187,7 +187,7 @@ async def test_the_same_submission_counts_once(office: Office):
     assert len(await noted(office, What.LEFT)) == 1
 
 
-async def test_strangers_are_refused(office: Office):
+async def test_strangers_are_refused(office: Office) -> None:
     """Nobody in the directory, and Mara's id in another team: told so, and nothing is set."""
     today = await today_of(office)
     office.workspace.add("U0NOBODY", "nobody@example.com")
@@ -203,7 +203,7 @@ async def test_strangers_are_refused(office: Office):
     assert not await noted(office, What.LEFT)
 
 
-async def test_an_old_trigger_and_a_shortcut_of_others(office: Office):
+async def test_an_old_trigger_and_a_shortcut_of_others(office: Office) -> None:
     """Neither does anything, and both are acknowledged."""
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
     assert await office.handler.handle(shortcut()) is None
@@ -213,7 +213,7 @@ async def test_an_old_trigger_and_a_shortcut_of_others(office: Office):
 
 async def test_what_is_not_stored_is_not_acknowledged_as_done(
     office: Office, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Where the ledger takes nothing, the modal stays open and says so."""
     today = await today_of(office)
     await office.handler.handle(shortcut())
@@ -229,7 +229,7 @@ async def test_what_is_not_stored_is_not_acknowledged_as_done(
 
 
 @pytest.mark.parametrize("without", ["callback_id", "trigger_id", "user"])
-def test_a_shortcut_is_read_strictly(without: str):
+def test_a_shortcut_is_read_strictly(without: str) -> None:
     """A part that Slack documents and that is not there."""
     payload = shortcut()
     del payload[without]
@@ -237,7 +237,7 @@ def test_a_shortcut_is_read_strictly(without: str):
         read_payload(payload)
 
 
-def test_the_manifest_has_the_shortcuts():
+def test_the_manifest_has_the_shortcuts() -> None:
     """By the ids that are listened to, with the scope they need, within the documented lengths."""
     made = manifest(name="Signoff", url="")
     found = made["features"]["shortcuts"]
@@ -249,7 +249,7 @@ def test_the_manifest_has_the_shortcuts():
     assert "commands" in made["oauth_config"]["scopes"]["bot"]
 
 
-async def test_bolt_reads_the_same(office: Office, settings: SlackSettings):
+async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> None:
     """Bolt finds a listener for the shortcut and the modal; our route takes the same bytes."""
     read: list[Json] = []
     app = App(

@@ -58,7 +58,7 @@ def bolt() -> Oracle:
     return Oracle()
 
 
-async def test_every_button_is_an_action_of_bolts(office: Office, bolt: Oracle):
+async def test_every_button_is_an_action_of_bolts(office: Office, bolt: Oracle) -> None:
     """Bolt finds a listener for each button of a card and reads the value that we wrote."""
     await office.open(template={"days": 0})
     values = set()
@@ -74,7 +74,7 @@ async def test_every_button_is_an_action_of_bolts(office: Office, bolt: Oracle):
     assert (await bolt.dispatch(unknown)).status == 404
 
 
-async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle):
+async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle) -> None:
     """Bolt finds a listener for the submission of each modal, with the metadata that we wrote."""
     await office.open(template={"days": 0})
     for button in ("approve", "reject"):
@@ -85,7 +85,7 @@ async def test_every_modal_is_a_view_of_bolts(office: Office, bolt: Oracle):
         assert bolt.read[-1]["private_metadata"] == view["private_metadata"]
 
 
-async def test_what_we_acknowledge_with_is_what_bolt_would(office: Office, bolt: Oracle):
+async def test_what_we_acknowledge_with_is_what_bolt_would(office: Office, bolt: Oracle) -> None:
     """Errors at fields, and a modal in place of another: byte for byte the shape of bolt's."""
     await office.open(template={"days": 0})
     await office.press("approve")
@@ -136,7 +136,7 @@ def _by_bolts_own(body: str, *, at: float | None = None) -> Json:
 )
 async def test_what_bolt_takes_we_take_and_nothing_else(
     office: Office, settings: SlackSettings, bolt: Oracle, headers: Any, taken: bool
-):
+) -> None:
     """Of each signature bolt and our route say the same."""
     await office.open()
     payload = office.click("details")

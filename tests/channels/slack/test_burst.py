@@ -63,7 +63,7 @@ async def one(slack: SlackChannel, sent: Message) -> Result:
 
 async def test_a_crowd_takes_as_long_as_the_limit(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
-):
+) -> None:
     """One card a second goes into a channel; who waits is no attempt, and asks once more."""
     workspace.joined.add("C0OPS")
     waiting = {
@@ -92,7 +92,7 @@ async def test_a_crowd_takes_as_long_as_the_limit(
 
 async def test_a_crowd_in_a_channel_keeps_no_direct_message_waiting(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
-):
+) -> None:
     """The slots of a channel are its own."""
     workspace.joined.add("C0OPS")
     crowd = [message(clock, directory, str(at), address="C0OPS") for at in range(100)]
@@ -102,7 +102,7 @@ async def test_a_crowd_in_a_channel_keeps_no_direct_message_waiting(
 
 async def test_the_earliest_deadline_is_posted_first(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
-):
+) -> None:
     """What is urgent goes before what came earlier, in a batch and in the line."""
     workspace.joined.add("C0OPS")
     hours = [5, 4, 3, 2, 1]
@@ -122,7 +122,7 @@ async def test_the_earliest_deadline_is_posted_first(
 
 async def test_a_limit_waits_exactly_and_for_all(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
-):
+) -> None:
     """After a 429 nothing is posted there for as long as Slack says, by nobody; then it is."""
     workspace.failures[POST] = [429]
     workspace.retry_after = "30"
@@ -136,7 +136,7 @@ async def test_a_limit_waits_exactly_and_for_all(
     assert isinstance(await one(slack, message(clock, directory, "1")), Delivered)
 
 
-async def test_a_limit_is_no_attempt(office: Office):
+async def test_a_limit_is_no_attempt(office: Office) -> None:
     """However often Slack limits us, the card is posted, and nobody looks for it before."""
     office.workspace.failures[POST] = [429] * 30
     office.workspace.retry_after = "20"
@@ -161,7 +161,7 @@ async def test_a_limit_is_no_attempt(office: Office):
 )
 async def test_it_looks_back_only_where_a_card_may_stand(
     office: Office, failure: str | int, looks: bool
-):
+) -> None:
     """What Slack has certainly not done is not looked for."""
     office.workspace.failures[POST] = [failure]
     await office.open()
@@ -171,7 +171,7 @@ async def test_it_looks_back_only_where_a_card_may_stand(
     assert bool(office.workspace.called(HISTORY)) == looks
 
 
-async def test_a_limit_after_a_lost_answer_still_looks_back(office: Office):
+async def test_a_limit_after_a_lost_answer_still_looks_back(office: Office) -> None:
     """That a card may stand there is not forgotten over a 429."""
     office.workspace.failures[POST] = ["lost"]
     office.workspace.failures[HISTORY] = [429]
@@ -182,7 +182,7 @@ async def test_a_limit_after_a_lost_answer_still_looks_back(office: Office):
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-async def test_a_process_that_died_may_have_posted(office: Office):
+async def test_a_process_that_died_may_have_posted(office: Office) -> None:
     """Work that was leased and not put back is looked for first."""
     office.workspace.failures[POST] = ["service_unavailable"]
     await office.open()
@@ -196,7 +196,7 @@ async def test_a_process_that_died_may_have_posted(office: Office):
 
 async def test_the_card_is_found_behind_many_others(
     slack: SlackChannel, workspace: Workspace, clock: VirtualClock, directory: Directory
-):
+) -> None:
     """A channel where hundreds of messages stand by now is looked through, the newest first."""
     workspace.joined.add("C0OPS")
     sent = message(clock, directory, "1", address="C0OPS")
@@ -213,8 +213,12 @@ async def test_the_card_is_found_behind_many_others(
 
 
 async def test_a_conversation_is_looked_up_once(
-    slack: SlackChannel, later: SlackChannel, workspace: Workspace, clock, directory
-):
+    slack: SlackChannel,
+    later: SlackChannel,
+    workspace: Workspace,
+    clock: VirtualClock,
+    directory: Directory,
+) -> None:
     """A burst for one person, and other processes later, make one look-up."""
     batch = [message(clock, directory, str(at), address="mara@example.com") for at in range(20)]
     await slack.deliver(batch)
@@ -224,8 +228,12 @@ async def test_a_conversation_is_looked_up_once(
 
 
 async def test_a_conversation_that_is_gone_is_looked_up_anew(
-    slack: SlackChannel, later: SlackChannel, workspace: Workspace, clock, directory
-):
+    slack: SlackChannel,
+    later: SlackChannel,
+    workspace: Workspace,
+    clock: VirtualClock,
+    directory: Directory,
+) -> None:
     """What was known is asked again once, where Slack does not know it; then it is refused."""
     await one(slack, message(clock, directory, "1"))
     workspace.failures[POST] = ["channel_not_found", "channel_not_found"]
@@ -237,7 +245,9 @@ async def test_a_conversation_that_is_gone_is_looked_up_anew(
 
 
 @pytest.mark.parametrize("kind", [Kind.OUTCOME, Kind.NOTICE, Kind.END])
-def test_a_long_last_word_is_few_blocks(kind: Kind, clock: VirtualClock, directory: Directory):
+def test_a_long_last_word_is_few_blocks(
+    kind: Kind, clock: VirtualClock, directory: Directory
+) -> None:
     """Sixty paragraphs are a message that Slack takes, and all of them stand in it."""
     text = "\n\n".join(f"Paragraph {at}." for at in range(60))
     sent = message(clock, directory, kind=kind, headline="Done", text=text)
@@ -249,7 +259,7 @@ def test_a_long_last_word_is_few_blocks(kind: Kind, clock: VirtualClock, directo
 
 
 @pytest.mark.parametrize("failure", ["invalid_arguments", "html", 502])
-async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | int):
+async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | int) -> None:
     """Once more while the trigger is good; the person sees the form and nothing else."""
     await office.open()
     office.workspace.failures["views.open"] = [failure]
@@ -260,7 +270,7 @@ async def test_a_view_that_fails_is_tried_again(office: Office, failure: str | i
 
 
 @pytest.mark.parametrize("failure", ["invalid_arguments", "html", 502, "expired_trigger_id"])
-async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | int):
+async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | int) -> None:
     """Who presses a button and sees no form is told so, where they pressed it."""
     approval = await office.open()
     office.workspace.failures["views.open"] = [failure, failure]
@@ -272,7 +282,7 @@ async def test_a_view_that_slack_refuses_is_told(office: Office, failure: str | 
     assert (await office.ledger.approval(approval.id)).decision is None
 
 
-async def test_a_page_for_json_asks_nobody_away(office: Office):
+async def test_a_page_for_json_asks_nobody_away(office: Office) -> None:
     """Who pressed a button is not taken for a stranger because a proxy answered for Slack."""
     approval = await office.open()
     office.workspace.failures["auth.test"] = ["html"]

@@ -93,7 +93,7 @@ def others_accept(made: list[dict[str, Any]]) -> None:
 
 @settings(max_examples=200)
 @given(approvals(), st.text(max_size=3_000), st.booleans())
-def test_everything_fits(approval: Approval, text: str, good: bool):
+def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
     """Whatever an agent proposes, its card, its end, its modals and notices keep to the limits."""
     shown = card(approval, people())
     about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
@@ -130,7 +130,7 @@ def test_everything_fits(approval: Approval, text: str, good: bool):
 
 
 @pytest.mark.parametrize("kind", ["string", "integer", "array", "object", "boolean"])
-def test_eighty_fields_fit(kind: str):
+def test_eighty_fields_fit(kind: str) -> None:
     """A form may be long; what does not fit a modal is not cut in the middle of a field."""
     properties = {f"field_{number}": {"type": kind} for number in range(95)}
     schema = {"type": "object", "properties": properties, "required": list(properties)}
@@ -141,7 +141,7 @@ def test_eighty_fields_fit(kind: str):
     assert faults_of(view["blocks"], modal=True) == []
 
 
-def test_eighty_arguments_are_folded_and_in_the_details():
+def test_eighty_arguments_are_folded_and_in_the_details() -> None:
     """The card shows the first of them and says how many more there are; the details have them."""
     call = make_call("wire", **{f"arg{number}": "x" * 400 for number in range(80)})
     approval = ask(make_approval(call=call))
@@ -154,7 +154,7 @@ def test_eighty_arguments_are_folded_and_in_the_details():
 
 
 @pytest.mark.parametrize(("kind", "said"), [(Kind.CONFIRMATION, True), (Kind.INPUT, False)])
-def test_a_call_without_arguments_says_so(kind: Kind, said: bool):
+def test_a_call_without_arguments_says_so(kind: Kind, said: bool) -> None:
     """On the card and in the details; a question has none that could be missed."""
     call = make_call("ping").model_copy(update={"args": {}})
     approval = ask(make_approval(call=call).model_copy(update={"kind": kind}))
@@ -164,7 +164,7 @@ def test_a_call_without_arguments_says_so(kind: Kind, said: bool):
     assert ("It takes no arguments." in json.dumps(details)) is said
 
 
-def test_an_agent_mentions_nobody():
+def test_an_agent_mentions_nobody() -> None:
     """Text of the agent is plain or escaped: no mention, no link, no emoji comes out of it."""
     evil = "<!channel> <@U0BOSS> <https://evil.example|your bank> :tada: *x*"
     call = make_call("wire", note=evil, **{evil[:60]: 1})
@@ -188,7 +188,7 @@ def _texts(part: Any) -> list[dict[str, Any]]:
     return own + [text for one in part.values() for text in _texts(one)]
 
 
-def test_a_risky_call_asks_once_more():
+def test_a_risky_call_asks_once_more() -> None:
     """Above the policy's risk the button that approves has a dialog, and no other one has."""
     approval = ask(make_approval())
     assert approval.terms is not None
@@ -200,7 +200,7 @@ def test_a_risky_call_asks_once_more():
 
 
 @given(st.text(), st.integers(2, 50))
-def test_clipped_text_fits_and_is_a_beginning(text: str, most: int):
+def test_clipped_text_fits_and_is_a_beginning(text: str, most: int) -> None:
     """What fits stays as it is; what does not ends in an ellipsis."""
     short_text = clip(text, most)
     assert units(short_text) <= most
@@ -208,7 +208,7 @@ def test_clipped_text_fits_and_is_a_beginning(text: str, most: int):
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])), st.integers(8, 60))
-def test_escaped_text_fits_and_has_no_markup(text: str, most: int):
+def test_escaped_text_fits_and_has_no_markup(text: str, most: int) -> None:
     """No entity is cut in the middle, however short the room."""
     escaped = escape(text, most)
     assert units(escaped) <= most
@@ -218,7 +218,7 @@ def test_escaped_text_fits_and_has_no_markup(text: str, most: int):
 
 
 @given(st.text(min_size=1), st.integers(4, 20), st.integers(1, 5))
-def test_pieces_are_the_whole_or_say_what_is_missing(text: str, size: int, most: int):
+def test_pieces_are_the_whole_or_say_what_is_missing(text: str, size: int, most: int) -> None:
     """Text in pieces is the text, as far as it goes."""
     found = pieces(text, size, most)
     assert len(found) <= most

@@ -17,7 +17,7 @@ async def problems(settings: SlackSettings, **more: object) -> dict[str, str]:
     return {one.about: one.problem for one in found if one.problem}
 
 
-async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSettings):
+async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSettings) -> None:
     """With all scopes, and the app in the channel, nothing is wrong."""
     workspace.scopes = ",".join(SCOPES)
     workspace.joined.add("C0OPS")
@@ -26,7 +26,7 @@ async def test_what_is_well_is_told(workspace: Workspace, settings: SlackSetting
     assert not any(one.problem for one in found)
 
 
-async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings):
+async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings) -> None:
     """Missing scopes, a refused app token, a channel without the app, a person nobody knows."""
     workspace.failures["apps.connections.open"] = ["invalid_auth"]
     workspace.members.pop("U0CLEO")
@@ -36,7 +36,9 @@ async def test_each_fault_is_named(workspace: Workspace, settings: SlackSettings
     assert "connections:write" in found["app_token"]
 
 
-async def test_a_revoked_token_is_the_only_finding(workspace: Workspace, settings: SlackSettings):
+async def test_a_revoked_token_is_the_only_finding(
+    workspace: Workspace, settings: SlackSettings
+) -> None:
     """Nothing else can be looked at, and what to do is said."""
     workspace.failures["auth.test"] = ["token_revoked"]
     found = await problems(settings)
@@ -44,14 +46,14 @@ async def test_a_revoked_token_is_the_only_finding(workspace: Workspace, setting
     assert "install the app again" in found["bot_token"]
 
 
-async def test_a_signing_secret_that_is_none(settings: SlackSettings):
+async def test_a_signing_secret_that_is_none(settings: SlackSettings) -> None:
     """Its form is all that can be looked at from here."""
     secret = type(settings.app_token)
     by_http = settings.model_copy(update={"app_token": secret(""), "signing_secret": secret("x")})
     assert "32 hexadecimal" in (await problems(by_http))["signing_secret"]
 
 
-def test_the_manifest_asks_for_what_is_used():
+def test_the_manifest_asks_for_what_is_used() -> None:
     """Socket Mode without an address, the route of the gateway with one."""
     socket = manifest(name="Signoff", url="")
     http = manifest(name="Signoff", url="https://signoff.example.com/")

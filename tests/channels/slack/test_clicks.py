@@ -14,7 +14,7 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import SlackPayloadUnreadable
 
 
-async def test_one_press_approves(office: Office):
+async def test_one_press_approves(office: Office) -> None:
     """A call without fields is approved by the click itself, and the card loses its buttons."""
     approval = await office.open()
     assert await office.press("approve") is None
@@ -28,7 +28,7 @@ async def test_one_press_approves(office: Office):
     assert "Recorded: you approved reimburse" in str(card["blocks"])
 
 
-async def test_a_rejection_asks_why(office: Office):
+async def test_a_rejection_asks_why(office: Office) -> None:
     """The reason that is given in the modal is what the model reads."""
     approval = await office.open()
     await office.press("reject")
@@ -38,7 +38,7 @@ async def test_a_rejection_asks_why(office: Office):
     assert (decided.state, decided.decision.reason) == (State.REJECTED, "over <b>budget</b>")
 
 
-async def test_fields_are_filled_in_a_modal(office: Office):
+async def test_fields_are_filled_in_a_modal(office: Office) -> None:
     """What is not filled right is said at its field, and nothing is decided by it."""
     approval = await office.open(template={"approved_days": 0, "note": "", "paid": False})
     await office.press("approve")
@@ -80,7 +80,7 @@ SCHEMA = {
 }
 
 
-async def test_a_request_for_input_is_answered(office: Office):
+async def test_a_request_for_input_is_answered(office: Office) -> None:
     """Each part of the schema has an input of its kind, and the whole schema is held."""
     approval = await office.open(
         kind=Kind.INPUT,
@@ -111,7 +111,7 @@ async def test_a_request_for_input_is_answered(office: Office):
 
 
 @pytest.mark.parametrize(("user", "words"), [(CLEO_AT, "Not yours"), (RILEY_AT, "Not yours")])
-async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str):
+async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str) -> None:
     """Somebody else, and the requester, get an answer that only they see, and decide nothing."""
     approval = await office.open()
     for action in ("approve", "reject", "details"):
@@ -123,7 +123,7 @@ async def test_who_is_not_asked_is_told_so(office: Office, user: str, words: str
     assert words in str(office.workspace.whispers)
 
 
-async def test_a_stranger_is_nobody(office: Office):
+async def test_a_stranger_is_nobody(office: Office) -> None:
     """A user whom Slack knows and the directory does not decides nothing."""
     approval = await office.open()
     office.workspace.add("U0ELSE", "else@example.com")
@@ -133,7 +133,7 @@ async def test_a_stranger_is_nobody(office: Office):
     assert office.workspace.whispers[0]["user"] == "U0ELSE"
 
 
-async def test_the_second_is_told_of_the_first(office: Office):
+async def test_the_second_is_told_of_the_first(office: Office) -> None:
     """Whoever comes too late learns who decided, and that nothing changed."""
     approval = await office.open()
     click = office.click("approve")
@@ -144,7 +144,7 @@ async def test_the_second_is_told_of_the_first(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_modal_for_what_moved_on_says_so(office: Office):
+async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
     """A submission is judged by the present: the modal is replaced by what happened meanwhile."""
     approval = await office.open(template={"days": 0})
     await office.press("approve")
@@ -154,7 +154,7 @@ async def test_a_modal_for_what_moved_on_says_so(office: Office):
     assert "withdrawn" in str(ack["view"]["blocks"])
 
 
-async def test_the_same_click_counts_once(office: Office):
+async def test_the_same_click_counts_once(office: Office) -> None:
     """A payload that comes twice is done once, and nobody is told that they were too late."""
     await office.open()
     click = office.click("approve")
@@ -164,7 +164,7 @@ async def test_the_same_click_counts_once(office: Office):
     assert not office.workspace.whispers
 
 
-async def test_two_hundred_clicks_are_one_decision(office: Office):
+async def test_two_hundred_clicks_are_one_decision(office: Office) -> None:
     """One of many clicks decides, and each of the others is answered."""
     approval = await office.open()
     clicks = [office.click("approve", at=str(number)) for number in range(200)]
@@ -176,7 +176,7 @@ async def test_two_hundred_clicks_are_one_decision(office: Office):
     assert office.workspace.cards("D0MARA")[0]["edits"] == 1
 
 
-async def test_a_value_of_another_approval_is_refused(office: Office):
+async def test_a_value_of_another_approval_is_refused(office: Office) -> None:
     """A button says what it is about; where it is wrong, nothing is done."""
     approval = await office.open()
     message = office.card()
@@ -194,7 +194,7 @@ async def test_a_value_of_another_approval_is_refused(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_an_unknown_approval_is_said(office: Office):
+async def test_an_unknown_approval_is_said(office: Office) -> None:
     """A card of another installation gets an answer, and nothing else happens."""
     await office.open()
     button = {"action_id": "signoff.approve", "text": {}}
@@ -213,19 +213,19 @@ async def test_an_unknown_approval_is_said(office: Office):
         {"type": "view_submission", "user": {"id": "U1"}},
     ],
 )
-async def test_what_is_no_payload_is_refused(office: Office, payload: dict):
+async def test_what_is_no_payload_is_refused(office: Office, payload: dict) -> None:
     """What Slack would never send raises, and changes nothing."""
     with pytest.raises(SlackPayloadUnreadable):
         await office.handler.handle(payload)
 
 
 @pytest.mark.parametrize("kind", ["view_closed", "message_action", None, 3, []])
-async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object):
+async def test_what_asks_nothing_of_us_is_taken(office: Office, kind: object) -> None:
     """Other interactions are acknowledged, and nothing is done."""
     assert await office.handler.handle({"type": kind}) is None
 
 
-async def test_the_audit_says_who_pressed(office: Office):
+async def test_the_audit_says_who_pressed(office: Office) -> None:
     """A refused click is on the record with the ids of user and team."""
     approval = await office.open()
     await office.press("approve", user=CLEO_AT)
@@ -235,7 +235,7 @@ async def test_the_audit_says_who_pressed(office: Office):
     assert refused.more["team"] == "T0HOME"
 
 
-async def test_a_slow_modal_decides_nothing(office: Office):
+async def test_a_slow_modal_decides_nothing(office: Office) -> None:
     """Where Slack does not open the modal, the card stays and can be pressed again."""
     approval = await office.open()
     office.workspace.failures["views.open"] = ["expired_trigger_id"]
@@ -246,7 +246,9 @@ async def test_a_slow_modal_decides_nothing(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_click_reads_its_approval_once(office: Office, monkeypatch: pytest.MonkeyPatch):
+async def test_a_click_reads_its_approval_once(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was read to judge the card is what the decision is made of."""
     approval = await office.open()
     read: list[str] = []

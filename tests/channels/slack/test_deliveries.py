@@ -24,7 +24,7 @@ async def asked(office: Office, approval: str):
     return (await office.ledger.approval(approval)).asked[0]
 
 
-async def test_a_limit_reschedules(office: Office):
+async def test_a_limit_reschedules(office: Office) -> None:
     """429 puts the card back for at least as long as Slack says; nothing sleeps."""
     office.workspace.failures["chat.postMessage"] = [429]
     office.workspace.retry_after = "90"
@@ -37,7 +37,7 @@ async def test_a_limit_reschedules(office: Office):
 
 
 @pytest.mark.parametrize("failure", [500, 503, "internal_error", "dropped"])
-async def test_an_outage_is_tried_again(office: Office, failure: str | int):
+async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> None:
     """What may pass is tried again, and one card is there in the end."""
     office.workspace.failures["chat.postMessage"] = [failure]
     approval = await office.open()
@@ -46,7 +46,7 @@ async def test_an_outage_is_tried_again(office: Office, failure: str | int):
     assert len(office.workspace.cards("D0MARA")) == 1
 
 
-async def test_a_lost_answer_leaves_one_card(office: Office):
+async def test_a_lost_answer_leaves_one_card(office: Office) -> None:
     """A post whose answer was lost is found again by its metadata, and not posted twice."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     approval = await office.open()
@@ -55,7 +55,7 @@ async def test_a_lost_answer_leaves_one_card(office: Office):
     assert (await asked(office, approval.id)).copy_state == "reconciled"
 
 
-async def test_a_second_card_is_taken_up_by_its_click(office: Office):
+async def test_a_second_card_is_taken_up_by_its_click(office: Office) -> None:
     """Where the history cannot be read a second card may be posted; both are rewritten."""
     office.workspace.failures["chat.postMessage"] = ["lost"]
     office.workspace.failures["conversations.history"] = ["missing_scope"]
@@ -70,7 +70,7 @@ async def test_a_second_card_is_taken_up_by_its_click(office: Office):
 
 
 @pytest.mark.parametrize("code", ["token_revoked", "channel_not_found", "user_not_found"])
-async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str):
+async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str) -> None:
     """A card that can never arrive is sent to the same person by mail, at once."""
     office.workspace.failures["chat.postMessage"] = [code]
     approval = await office.open()
@@ -80,7 +80,7 @@ async def test_what_slack_refuses_is_asked_by_mail(office: Office, code: str):
     assert code in (await asked(office, approval.id)).problem
 
 
-async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office):
+async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office) -> None:
     """A message that somebody deleted by hand cannot be rewritten, and nothing else follows."""
     approval = await office.open()
     click = office.click("approve")
@@ -95,7 +95,7 @@ async def test_a_deleted_card_is_lost_and_the_decision_stands(office: Office):
 @pytest.mark.parametrize(
     "office", [{"ask": ("mara", "cleo"), "slack_channel": "C0OPS"}], indirect=True
 )
-async def test_one_card_in_a_channel(office: Office):
+async def test_one_card_in_a_channel(office: Office) -> None:
     """All who are asked see one card, anybody of them decides, and others in the channel do not."""
     office.workspace.joined.add("C0OPS")
     approval = await office.open()
@@ -112,7 +112,7 @@ async def test_one_card_in_a_channel(office: Office):
 
 
 @pytest.mark.parametrize("office", [{"slack_channel": "C0OPS"}], indirect=True)
-async def test_a_channel_without_the_bot_is_refused(office: Office):
+async def test_a_channel_without_the_bot_is_refused(office: Office) -> None:
     """Where the bot is not in the channel, the people are asked by mail."""
     approval = await office.open()
     await office.route()
@@ -120,7 +120,7 @@ async def test_a_channel_without_the_bot_is_refused(office: Office):
     assert ways == [("#C0OPS", "slack"), ("mara", "email")]
 
 
-async def test_people_are_found_by_their_address(office: Office):
+async def test_people_are_found_by_their_address(office: Office) -> None:
     """Without a Slack id somebody is found by email address, at the sending and at the click."""
     office.directory._by_id["mara"] = MARA
     office.policy = office.policy.model_copy(update={"channels": ("slack",)})
@@ -129,7 +129,7 @@ async def test_people_are_found_by_their_address(office: Office):
     assert (await office.ledger.approval(approval.id)).decision.by == "mara"
 
 
-async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: SlackWeb):
+async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: SlackWeb) -> None:
     """What the doctor asks has an answer."""
     workspace.joined.add("C1")
     assert await web_api.scopes() < frozenset(SCOPES)
@@ -152,7 +152,7 @@ async def test_scopes_and_membership_are_told(workspace: Workspace, web_api: Sla
 )
 async def test_errors_are_translated(
     workspace: Workspace, web_api: SlackWeb, failure: str | int, error: type[Exception]
-):
+) -> None:
     """Whatever Slack, the network or the SDK does is one of two errors of ours."""
     workspace.failures["auth.test"] = [failure]
     with pytest.raises(error):
@@ -166,7 +166,7 @@ async def again(office: Office) -> None:
     assert await office.deliver()
 
 
-async def test_what_the_agent_did_is_told_in_the_thread(office: Office):
+async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
     """When the run has gone on, its end is told once, below the card."""
     approval = await office.open()
     await office.press("approve")
@@ -181,7 +181,7 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office):
     assert decided.asked[0].copy_state == "updated"
 
 
-async def test_who_has_left_the_channel_is_told_directly(office: Office):
+async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None:
     """An answer that only the presser sees needs a member; whoever is none gets it all the same."""
     office.workspace.joined.add("C0OPS")
     office.workspace.left.add(CLEO_AT)
@@ -194,7 +194,7 @@ async def test_who_has_left_the_channel_is_told_directly(office: Office):
     assert not office.workspace.whispers
 
 
-async def test_an_outsider_who_is_named_is_told_in_person(office: Office):
+async def test_an_outsider_who_is_named_is_told_in_person(office: Office) -> None:
     """Where a person is named with the team, its id is no conversation's."""
     message = Message(
         id="notice:1",

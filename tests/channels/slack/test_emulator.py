@@ -57,7 +57,7 @@ async def delivered(channel: SlackChannel, one: Message) -> Receipt:
     return receipt
 
 
-async def test_the_whole_port(slack: Emulator, clock: VirtualClock):
+async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
     """A card by mail address, its end, a word in its thread and an answer that one person sees."""
     web = connected(slack)
     channel = SlackChannel(web)
@@ -92,7 +92,9 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock):
         await web.close()
 
 
-async def test_a_card_in_a_channel_and_who_is_not_in_it(slack: Emulator, clock: VirtualClock):
+async def test_a_card_in_a_channel_and_who_is_not_in_it(
+    slack: Emulator, clock: VirtualClock
+) -> None:
     """A channel has one card; whoever is not a member of it is told directly."""
     web = connected(slack)
     channel, ops = SlackChannel(web), await slack.channel("ops")
@@ -110,7 +112,7 @@ async def test_a_card_in_a_channel_and_who_is_not_in_it(slack: Emulator, clock: 
         await web.close()
 
 
-async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualClock):
+async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualClock) -> None:
     """Nobody under an address, no such channel: refused. A card deleted by hand: lost."""
     web = connected(slack)
     channel = SlackChannel(web)
@@ -132,7 +134,9 @@ async def test_what_is_refused_and_what_is_lost(slack: Emulator, clock: VirtualC
         await web.close()
 
 
-async def test_the_scopes_are_enough_and_each_is_asked_for(slack: Emulator, clock: VirtualClock):
+async def test_the_scopes_are_enough_and_each_is_asked_for(
+    slack: Emulator, clock: VirtualClock
+) -> None:
     """With the scopes of the manifest nothing is missing; without one, it is said, and posted."""
     poor = connected(slack, POOR)
     channel = SlackChannel(poor)

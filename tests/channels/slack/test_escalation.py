@@ -28,7 +28,7 @@ def texts(office: Office, user: str) -> str:
     return str([one["blocks"] for one in office.workspace.cards(f"D{user[1:]}")])
 
 
-async def test_a_card_of_a_level_that_is_over(office: Office):
+async def test_a_card_of_a_level_that_is_over(office: Office) -> None:
     """It says where it went; a click on it is answered so, and the next level decides."""
     office.policy = Policy(
         name="expenses",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from channels.slack.conftest import CLEO_AT, MARA_AT
+from channels.slack.office import Office
+from channels.slack.workspace import Workspace
 from signoff.channels.slack.groups import GroupKeeper
 from signoff.channels.slack.inbound.identity import Identities
 from signoff.core.policies.levels import Level
@@ -24,7 +26,7 @@ async def who(office, group):
     return [seat.person for seat in found.seats]
 
 
-async def test_the_members_of_a_group_are_asked(office, workspace):
+async def test_the_members_of_a_group_are_asked(office: Office, workspace: Workspace) -> None:
     """By their Slack ids or addresses; robots and strangers are nobody, the requester is barred."""
     workspace.add(MARA_AT, "other@example.com")
     workspace.add(CLEO_AT, "cleo@example.com")
@@ -36,7 +38,9 @@ async def test_the_members_of_a_group_are_asked(office, workspace):
     assert await who(office, "S01") == ["mara", "cleo"]
 
 
-async def test_what_cannot_be_looked_up_stays_as_it_was(office, workspace):
+async def test_what_cannot_be_looked_up_stays_as_it_was(
+    office: Office, workspace: Workspace
+) -> None:
     """One group that is gone, or Slack being away, takes nobody out of another one."""
     workspace.add(MARA_AT, "mara@example.com")
     workspace.add(CLEO_AT, "cleo@example.com")
@@ -52,7 +56,9 @@ async def test_what_cannot_be_looked_up_stays_as_it_was(office, workspace):
     assert await who(office, "S02") == ["mara"]
 
 
-async def test_the_ledger_is_written_only_when_a_group_changes(office, workspace):
+async def test_the_ledger_is_written_only_when_a_group_changes(
+    office: Office, workspace: Workspace
+) -> None:
     """Looking every few minutes, in every process, leaves no trace where nothing has changed."""
     workspace.add(MARA_AT, "mara@example.com")
     workspace.groups["S01"] = [MARA_AT]

@@ -44,7 +44,7 @@ def signed(body: str, *, at: float | None = None, secret: str = SECRET) -> Json:
     }
 
 
-async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings):
+async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings) -> None:
     """A click that Slack signed decides, and is acknowledged with an empty answer."""
     approval = await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
@@ -56,7 +56,7 @@ async def test_a_signed_click_is_taken(office: Office, settings: SlackSettings):
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackSettings):
+async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackSettings) -> None:
     """What is wrong with a field comes back in the answer to the submission itself."""
     await office.open(template={"days": 0})
     await office.press("approve")
@@ -88,7 +88,7 @@ async def test_errors_of_a_modal_are_the_answer(office: Office, settings: SlackS
 )
 async def test_what_slack_did_not_sign_is_refused(
     office: Office, settings: SlackSettings, headers: Any
-):
+) -> None:
     """Whatever is wrong with the signature or the timestamp, it is 401 and nothing is done."""
     approval = await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
@@ -118,14 +118,16 @@ async def test_what_slack_did_not_sign_is_refused(
 )
 async def test_bad_bodies_have_an_answer(
     office: Office, settings: SlackSettings, body: str, status: int
-):
+) -> None:
     """Signed or not, a body that is none is refused with a problem document."""
     async with served(settings, office.handler) as http:
         answer = await http.post(PATH, content=body, headers=signed(body))
     assert answer.status_code == status
 
 
-async def test_without_the_ledger_nothing_is_acknowledged(office: Office, settings: SlackSettings):
+async def test_without_the_ledger_nothing_is_acknowledged(
+    office: Office, settings: SlackSettings
+) -> None:
     """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
     await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
@@ -139,7 +141,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(office: Office, settin
     assert answer.headers["retry-after"]
 
 
-async def test_without_a_secret_there_is_no_route(office: Office, settings: SlackSettings):
+async def test_without_a_secret_there_is_no_route(office: Office, settings: SlackSettings) -> None:
     """What could not be checked is not listened to."""
     without = settings.model_copy(update={"signing_secret": type(settings.app_token)("")})
     async with served(without, office.handler) as http:

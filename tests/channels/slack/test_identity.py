@@ -31,7 +31,7 @@ DIRECTORY = Directory([MARA.model_copy(update={"slack": "U0MARA"}), CLEO])
 )
 async def test_who_is_who(
     workspace: Workspace, web_api: SlackWeb, actor: Actor, person: str | None
-):
+) -> None:
     """Only a member of our own team is somebody: by id, or by the address that Slack has proven."""
     workspace.add("U0TWIN", MARA.email)
     workspace.add("U0ROBOT", "robot@example.com", is_bot=True)
@@ -40,7 +40,7 @@ async def test_who_is_who(
     assert (found.id if found else None) == person
 
 
-async def test_an_outsider_who_is_named(web_api: SlackWeb):
+async def test_an_outsider_who_is_named(web_api: SlackWeb) -> None:
     """Somebody of another organisation counts where team and user are named, and only there."""
     named = Directory([MARA.model_copy(update={"slack": "T0OTHER/U9"})])
     identities = Identities(web_api, named)
@@ -49,7 +49,7 @@ async def test_an_outsider_who_is_named(web_api: SlackWeb):
     assert await identities.who(Actor("U9", "T0THIRD")) is None
 
 
-async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: SlackWeb):
+async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: SlackWeb) -> None:
     """In an org-wide install a member of any team of the organisation is at home."""
     workspace.enterprise = "E0HOME"
     workspace.add("U7", CLEO.email, team="T0SALES", enterprise_user={"enterprise_id": "E0HOME"})
@@ -70,7 +70,7 @@ async def test_one_organisation_has_many_teams(workspace: Workspace, web_api: Sl
 )
 async def test_whose_user_it_is_when_the_payload_does_not_say(
     workspace: Workspace, web_api: SlackWeb, team: str, person: str | None
-):
+) -> None:
     """The team where a button was pressed is no proof: Slack is asked whose user it was."""
     workspace.add("U0MARA", MARA.email, team=team)
     sent = view_submission({"callback_id": "signoff.approve"}, {}, "U0MARA")
@@ -81,7 +81,7 @@ async def test_whose_user_it_is_when_the_payload_does_not_say(
     assert (found.id if found else None) == person
 
 
-async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb):
+async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api: SlackWeb) -> None:
     """Clicks in bursts are no burst of questions."""
     identities = Identities(web_api, DIRECTORY)
     for _ in range(5):
@@ -90,7 +90,7 @@ async def test_slack_is_asked_once_about_somebody(workspace: Workspace, web_api:
     assert len(workspace.called("auth.test")) == 1
 
 
-async def test_nobody_is_guessed(workspace: Workspace, web_api: SlackWeb):
+async def test_nobody_is_guessed(workspace: Workspace, web_api: SlackWeb) -> None:
     """Where Slack cannot say who it was, the click fails and is pressed again."""
     workspace.failures["users.info"] = [503]
     with pytest.raises(SlackDeferred):

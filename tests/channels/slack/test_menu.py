@@ -44,7 +44,7 @@ def whispered(office: Office) -> str:
     return str([one["blocks"] for one in office.workspace.whispers])
 
 
-async def test_a_comment_stands_on_the_card(office: Office):
+async def test_a_comment_stands_on_the_card(office: Office) -> None:
     """What is written in the modal is on the card; nothing is decided by it."""
     approval = await office.open()
     assert menu(office.card()) == ["Comment…", "Reassign…", "Extend…"]
@@ -59,7 +59,7 @@ async def test_a_comment_stands_on_the_card(office: Office):
     assert empty is None or list(empty["errors"]) == ["reason"]
 
 
-async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office):
+async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office) -> None:
     """Tom gets the card and decides; Mara cannot any more, and is told so."""
     approval = await office.open()
     await office.choose("Reassign…")
@@ -80,7 +80,9 @@ async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office):
     ("user", "words"),
     [("U0NOBODY", "does not know"), (RILEY_AT, "can never decide"), (MARA_AT, "asked about")],
 )
-async def test_who_cannot_take_a_place_is_said_at_the_field(office: Office, user: str, words: str):
+async def test_who_cannot_take_a_place_is_said_at_the_field(
+    office: Office, user: str, words: str
+) -> None:
     """A stranger, the requester and whoever is asked already: an error at the choice of a user."""
     approval = await office.open()
     office.workspace.add("U0NOBODY", "nobody@elsewhere.example")
@@ -92,7 +94,7 @@ async def test_who_cannot_take_a_place_is_said_at_the_field(office: Office, user
     assert (await office.ledger.approval(approval.id)).handovers == ()
 
 
-async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office):
+async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office) -> None:
     """Nonsense and too much are said at the field, and say what the most is; four hours go."""
     approval = await office.open()
     await office.choose("Extend…")
@@ -110,7 +112,7 @@ async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office)
     assert "prolonged enough" in whispered(office)
 
 
-async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Office):
+async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Office) -> None:
     """Cleo is not asked: no modal; Mara's modal is sent after the end: nothing changes."""
     approval = await office.open()
     card = office.card()
@@ -128,7 +130,7 @@ async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Off
     assert (await office.ledger.approval(approval.id)).handovers == ()
 
 
-async def test_a_submission_that_comes_twice_counts_once(office: Office):
+async def test_a_submission_that_comes_twice_counts_once(office: Office) -> None:
     """Slack sends again what was not acknowledged in time: one comment."""
     approval = await office.open()
     await office.choose("Comment…")
@@ -138,7 +140,7 @@ async def test_a_submission_that_comes_twice_counts_once(office: Office):
     assert len((await office.ledger.approval(approval.id)).comments) == 1
 
 
-async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office):
+async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office) -> None:
     """Riley sees the card there: Remind tells those who are asked, Withdraw takes it back."""
     office.workspace.joined.add("C0FIN")
     office.policy = Policy(name="expenses", ask=("mara", "cleo"), slack_channel="C0FIN")
@@ -163,7 +165,7 @@ async def test_in_a_channel_the_requester_reminds_and_withdraws(office: Office):
     assert (after.state, after.decision.reason) == (State.WITHDRAWN, "a mistake")
 
 
-async def test_a_choice_that_is_not_ours_is_refused(office: Office):
+async def test_a_choice_that_is_not_ours_is_refused(office: Office) -> None:
     """A value of another making, of another approval or without one does nothing."""
     approval = await office.open()
     sent = choice_in(office.card(), "Comment…")
@@ -182,7 +184,9 @@ async def test_a_choice_that_is_not_ours_is_refused(office: Office):
     assert office.workspace.views == []
 
 
-async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor(office: Office):
+async def test_a_slack_account_alone_hands_nothing_on_that_takes_a_second_factor(
+    office: Office,
+) -> None:
     """Neither at the click nor with a form that was open before."""
     office.policy = Policy(name="expenses", ask=("mara",), within="4h")
     await office.open()

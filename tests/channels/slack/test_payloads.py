@@ -168,7 +168,7 @@ def changed(payload: Json, **changes: Any) -> Json:
         "without a team",
     ],
 )
-def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: str):
+def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: str) -> None:
     """Who pressed what, where it stands and what it is about."""
     read = read_payload(payload)
     assert isinstance(read, Click)
@@ -190,7 +190,7 @@ def test_a_click(payload: Json, actor: Actor, message: Receipt | None, about: st
     ],
     ids=["usual", "org-wide", "short", "without state"],
 )
-def test_a_submission(payload: Json, actor: Actor):
+def test_a_submission(payload: Json, actor: Actor) -> None:
     """Who submitted which modal, with what in it."""
     read = read_payload(payload)
     assert isinstance(read, Submission)
@@ -199,7 +199,7 @@ def test_a_submission(payload: Json, actor: Actor):
 
 
 @pytest.mark.parametrize("payload", [CARD, MODAL], ids=["click", "submission"])
-def test_what_slack_adds_is_no_harm(payload: Json):
+def test_what_slack_adds_is_no_harm(payload: Json) -> None:
     """Keys that nobody has heard of yet change nothing, at any depth."""
 
     def with_more(part: Any) -> Any:
@@ -233,7 +233,7 @@ def test_what_slack_adds_is_no_harm(payload: Json):
         changed(MODAL, view__state={"values": {"field.0": 3}}),
     ],
 )
-def test_what_slack_would_never_send_is_unreadable(payload: Json):
+def test_what_slack_would_never_send_is_unreadable(payload: Json) -> None:
     """A part that is missing or of another kind is named, and nothing else is raised."""
     with pytest.raises(SlackPayloadUnreadable, match="Nothing was done"):
         read_payload(payload)

@@ -45,7 +45,7 @@ def plain_texts(part: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
-def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType):
+def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType) -> None:
     """Each text of a card and of its modal is in its picture."""
     approval = SAMPLES[kind]
     sent = message(approval, PEOPLE, channel="slack", now=NOON)
@@ -59,13 +59,13 @@ def test_a_picture_has_all_that_is_sent(kind: str, drawing: ModuleType):
         assert [text for text in plain_texts(made) if escape(text) not in html] == []
 
 
-def test_what_has_no_picture_is_an_error(drawing: ModuleType):
+def test_what_has_no_picture_is_an_error(drawing: ModuleType) -> None:
     """A block that the drawing does not know is not left out of a picture."""
     with pytest.raises(ValueError, match="no picture of a block 'video'"):
         drawing.message_html([{"type": "video"}])
 
 
-def test_the_pictures_of_the_documentation_are_small_and_there(drawing: ModuleType):
+def test_the_pictures_of_the_documentation_are_small_and_there(drawing: ModuleType) -> None:
     """Each picture that the script takes is in docs/images, under 100 kB."""
     for name in (*drawing.pictures(), *drawing.mail_pictures()):
         assert 0 < (ROOT / "docs" / "images" / f"{name}.png").stat().st_size < 100_000

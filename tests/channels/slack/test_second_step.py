@@ -21,7 +21,7 @@ INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
     ],
     indirect=True,
 )
-async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office):
+async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office) -> None:
     """The card says so beforehand, the presser is told with a link, and the page decides."""
     office.inbox = INBOX
     office.workspace.joined.add("C0OPS")

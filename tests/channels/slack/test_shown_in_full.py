@@ -56,7 +56,7 @@ def pieces_of(text: str, where: list[str]) -> bool:
     return not left
 
 
-async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Office):
+async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Office) -> None:
     """Values of more than 160 characters are not folded any more, as long as there is room."""
     approval = await office.open(args={"memo": "m" * 900, "script": "a\nb\nc\nd\ne"})
     (sent,) = office.workspace.cards("D0MARA")
@@ -66,7 +66,7 @@ async def test_what_fits_is_on_the_card_and_is_approved_by_one_press(office: Off
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office: Office):
+async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office: Office) -> None:
     """The button says so, decides nothing, and shows all of it; the modal approves."""
     approval = await office.open(args={"memo": FOLDED})
     (sent,) = office.workspace.cards("D0MARA")
@@ -80,7 +80,7 @@ async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office:
     assert (decided.state, decided.decision.channel) == (State.APPROVED, "slack")
 
 
-async def test_what_slack_cannot_show_is_not_approved_there(office: Office):
+async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> None:
     """No button, and no press of one that is forged or old; the answer says where to read it."""
     office.inbox = INBOX
     approval = await office.open(args={"memo": TOO_LONG})
@@ -104,7 +104,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office):
     assert whats.count(What.REFUSED_ANSWER) == 1
 
 
-async def test_a_forged_modal_approves_nothing(office: Office):
+async def test_a_forged_modal_approves_nothing(office: Office) -> None:
     """A submission for what Slack cannot show is judged like a press."""
     approval = await office.open(args={"memo": TOO_LONG})
     about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
@@ -114,7 +114,7 @@ async def test_a_forged_modal_approves_nothing(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_no_to_what_slack_cannot_show_counts(office: Office):
+async def test_a_no_to_what_slack_cannot_show_counts(office: Office) -> None:
     """It is rejected as ever."""
     approval = await office.open(args={"memo": TOO_LONG})
     await office.press("reject")
@@ -122,7 +122,7 @@ async def test_a_no_to_what_slack_cannot_show_counts(office: Office):
     assert (await office.ledger.approval(approval.id)).state is State.REJECTED
 
 
-async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office):
+async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office) -> None:
     """It was folded at 160 characters, and nobody noted that: the page has all of it."""
     approval = await office.open(args={"memo": "m" * 500})
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
@@ -132,7 +132,7 @@ async def test_a_card_of_the_last_release_is_not_approved_unread(office: Office)
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
-async def test_a_rewritten_card_says_anew_what_it_shows(office: Office):
+async def test_a_rewritten_card_says_anew_what_it_shows(office: Office) -> None:
     """A remark rewrites the card; what it shows then is noted."""
     approval = await office.open(args={"memo": "m" * 500})
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
@@ -165,7 +165,7 @@ def shows(shape: Card, where: list[str]) -> bool:
 
 @settings(max_examples=60)
 @given(ARGUMENTS, TEMPLATES, TEXT, st.text(min_size=1, max_size=200))
-def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool: str):
+def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool: str) -> None:
     """A card with a button that decides shows all of it, else the modal does, else there is none.
 
     And in each case everything keeps to Slack's limits.
@@ -189,7 +189,7 @@ def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool
 
 
 @pytest.mark.parametrize("comments", [0, 3])
-def test_no_text_of_others_is_mrkdwn(comments: int):
+def test_no_text_of_others_is_mrkdwn(comments: int) -> None:
     """Whatever others write is plain text: never bold, a mention, a link or code."""
     evil = "*Zz* _it_ ~no~ `code` <!channel> <@U0BOSS> <https://evil.example|bank> :tada: > quote"
     call = make_call("x").model_copy(update={"name": evil, "args": {evil: evil, "long": evil * 9}})
@@ -237,7 +237,7 @@ def mrkdwn_in(part: Any) -> list[str]:
     return own + [text for one in part.values() for text in mrkdwn_in(one)]
 
 
-def test_the_card_says_what_is_not_what_it_looks_like():
+def test_the_card_says_what_is_not_what_it_looks_like() -> None:
     """A letter of another alphabet is written out, and a line says so."""
     approval: Approval = ask(make_approval(call=make_call("pay", to="\u0430cme")))
     texts = texts_of(dumped(blocks.card_blocks(message(approval))))

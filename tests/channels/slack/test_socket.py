@@ -36,7 +36,9 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_click_is_done_and_then_acknowledged(office: Office, listener: SocketListener):
+async def test_a_click_is_done_and_then_acknowledged(
+    office: Office, listener: SocketListener
+) -> None:
     """When Slack has its acknowledgement the decision is in the ledger."""
     approval = await office.open()
     ack = await office.workspace.push(office.click("approve"))
@@ -44,7 +46,7 @@ async def test_a_click_is_done_and_then_acknowledged(office: Office, listener: S
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
-async def test_either_connection_takes_clicks(office: Office, listener: SocketListener):
+async def test_either_connection_takes_clicks(office: Office, listener: SocketListener) -> None:
     """A payload may come over any connection; the same one twice counts once."""
     await office.open()
     click = office.click("approve")
@@ -56,7 +58,7 @@ async def test_either_connection_takes_clicks(office: Office, listener: SocketLi
 
 async def test_errors_of_a_modal_are_in_the_acknowledgement(
     office: Office, listener: SocketListener
-):
+) -> None:
     """What is wrong with a field is said by the acknowledgement."""
     from channels.slack.office import view_submission
 
@@ -67,7 +69,9 @@ async def test_errors_of_a_modal_are_in_the_acknowledgement(
 
 
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
-async def test_a_connection_is_renewed(office: Office, listener: SocketListener, reason: str):
+async def test_a_connection_is_renewed(
+    office: Office, listener: SocketListener, reason: str
+) -> None:
     """Slack asks for a new connection every few hours; clicks are taken before and after."""
     workspace = office.workspace
     await office.open()
@@ -77,7 +81,7 @@ async def test_a_connection_is_renewed(office: Office, listener: SocketListener,
     await workspace.push(office.click("approve"), at=1)
 
 
-async def test_a_dropped_connection_comes_back(office: Office, listener: SocketListener):
+async def test_a_dropped_connection_comes_back(office: Office, listener: SocketListener) -> None:
     """A connection that breaks is made again, and the other one is there meanwhile."""
     workspace = office.workspace
     approval = await office.open()
@@ -88,7 +92,9 @@ async def test_a_dropped_connection_comes_back(office: Office, listener: SocketL
     await until(lambda: len(workspace.sockets) == 2)
 
 
-async def test_what_cannot_be_read_is_acknowledged(office: Office, listener: SocketListener):
+async def test_what_cannot_be_read_is_acknowledged(
+    office: Office, listener: SocketListener
+) -> None:
     """Slack would send it again and again; it is no click of ours."""
     ack = await office.workspace.push({"type": "block_actions"})
     assert ack["envelope_id"] == "e-1"
@@ -96,7 +102,7 @@ async def test_what_cannot_be_read_is_acknowledged(office: Office, listener: Soc
 
 async def test_without_the_ledger_nothing_is_acknowledged(
     office: Office, settings: SlackSettings, workspace: Workspace
-):
+) -> None:
     """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
     away = Ledger(Store.open("redis://127.0.0.1:1/0"))
     handler = SlackHandler(
@@ -124,7 +130,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(
     pushed.cancel()
 
 
-async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSettings):
+async def test_a_wrong_token_is_no_busy_loop(office: Office, settings: SlackSettings) -> None:
     """Without a connection the listener says so, and tries again with growing waits."""
     office.workspace.failures["apps.connections.open"] = ["invalid_auth"] * 1_000
     made = SocketListener(settings, office.handler)

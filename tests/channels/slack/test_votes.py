@@ -43,7 +43,7 @@ def shown(office: Office, user: str) -> str:
     return str(office.card(user)["blocks"])
 
 
-async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Office):
+async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Office) -> None:
     """A yes stands on all three cards, the voter's too; the second one ends them."""
     approval = await three.open()
     assert "0 of 2 have approved\\nStill asked: Mara Lind, Cleo Park, Tom Weber" in shown(
@@ -64,7 +64,7 @@ async def test_every_open_card_shows_the_votes_and_who_is_still_asked(three: Off
         assert "signoff.approve" not in shown(three, user)
 
 
-async def test_many_moves_are_one_rewriting(three: Office):
+async def test_many_moves_are_one_rewriting(three: Office) -> None:
     """Whatever has happened before a card is written again, it is written once."""
     approval = await three.open()
     for number in range(10):
@@ -78,7 +78,7 @@ async def test_many_moves_are_one_rewriting(three: Office):
         assert "0 of 2 have approved; against it: Mara Lind" in shown(three, user)
 
 
-async def test_nothing_is_rewritten_after_the_end(three: Office):
+async def test_nothing_is_rewritten_after_the_end(three: Office) -> None:
     """Votes that are not on the cards yet when it ends are never put there."""
     approval = await three.open()
     await three.desk.approve(approval.id, MARA, channel="cli")
@@ -107,7 +107,7 @@ class _Overtaken(SlackChannel):
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends: bool):
+async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends: bool) -> None:
     """An older card that reaches Slack last is written again as things stand, open or over."""
     three.policy = three.policy.model_copy(update={"quorum": 2 if ends else 3})
     approval = await three.open()
@@ -123,7 +123,7 @@ async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends
             assert "2 of 3 have approved: Mara Lind, Cleo Park" in shown(three, user)
 
 
-async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office):
+async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office) -> None:
     """Whoever stays from the level before sees the level that is asked now, and its votes."""
     three.policy = Policy(
         name="expenses",

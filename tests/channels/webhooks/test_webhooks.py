@@ -14,14 +14,17 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from builders import MARA, paused
+from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.ledger.change import Item
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
 from signoff.channels.webhooks.dead import letters, replay
 from signoff.channels.webhooks.feed import Feed
 from signoff.channels.webhooks.sender import PAUSES, Sender
 from signoff.channels.webhooks.settings import Webhook
+from signoff.testing import VirtualClock
 
 SECRETS = ("whsec_" + "a" * 32, "whsec_" + "b" * 32)
 
@@ -78,7 +81,9 @@ async def drained(ledger, one: Webhook) -> None:
     await sender.close()
 
 
-async def test_what_happens_is_posted_once_and_signed_by_every_secret(desk, ledger, receiver):
+async def test_what_happens_is_posted_once_and_signed_by_every_secret(
+    desk: Desk, ledger: Ledger, receiver: Receiver
+) -> None:
     """Each event that is wanted comes as a message of Standard Webhooks, and no other does."""
     one = hook(receiver, events=("opened", "approved"))
     feed = Feed(ledger, [one])
@@ -109,7 +114,9 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(desk, ledg
     assert len(receiver.posted) == 2
 
 
-async def test_many_who_read_the_audit_put_each_entry_in_once(ledger, receiver):
+async def test_many_who_read_the_audit_put_each_entry_in_once(
+    ledger: Ledger, receiver: Receiver
+) -> None:
     """Readers beside each other lose nothing and double nothing."""
     one = hook(receiver, events=("opened",))
     feeds = [Feed(ledger, [one]) for _ in range(5)]
@@ -131,7 +138,9 @@ async def waiting(ledger, one: Webhook) -> None:
         pass
 
 
-async def test_what_is_not_taken_comes_again_as_the_same_message(still_ledger, clock, receiver):
+async def test_what_is_not_taken_comes_again_as_the_same_message(
+    still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
+) -> None:
     """After a pause that grows, or that the server wishes for, under the same id."""
     receiver.statuses, receiver.headers = [500, 429, 302, 204], {"Retry-After": "60"}
     one = hook(receiver, events=("opened",))
@@ -147,7 +156,9 @@ async def test_what_is_not_taken_comes_again_as_the_same_message(still_ledger, c
     assert (await still_ledger.backlog())[stages.webhook("erp")] == 0
 
 
-async def test_what_is_never_taken_is_kept_and_can_be_replayed(still_ledger, clock, receiver):
+async def test_what_is_never_taken_is_kept_and_can_be_replayed(
+    still_ledger: Ledger, clock: VirtualClock, receiver: Receiver
+) -> None:
     """After the last attempt, or where the server says it is gone; nothing is lost."""
     one = hook(receiver, events=("opened",))
     for statuses, attempts in (([500], len(PAUSES) + 1), ([410], 1)):
@@ -167,7 +178,9 @@ async def test_what_is_never_taken_is_kept_and_can_be_replayed(still_ledger, clo
         assert await replay(still_ledger, "erp") == 0
 
 
-async def test_a_server_that_is_away_costs_an_attempt(still_ledger, receiver):
+async def test_a_server_that_is_away_costs_an_attempt(
+    still_ledger: Ledger, receiver: Receiver
+) -> None:
     """Nothing listens there: the message waits for the next attempt."""
     one = hook(receiver, events=("opened",), url="http://127.0.0.1:9/hook")
     await waiting(still_ledger, one)
@@ -175,7 +188,9 @@ async def test_a_server_that_is_away_costs_an_attempt(still_ledger, receiver):
     assert (await still_ledger.backlog())[stages.webhook("erp")] == 1
 
 
-async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):
+async def test_a_name_that_leads_inside_is_not_followed(
+    still_ledger: Ledger, receiver: Receiver
+) -> None:
     """One private address among the public ones is enough, and nothing is connected to."""
 
     async def both(host: str, port: int) -> list[str]:
@@ -187,7 +202,7 @@ async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):
     class Nowhere(httpx.AsyncBaseTransport):
         """A way that must not be taken."""
 
-        async def handle_async_request(self, request):
+        async def handle_async_request(self, request) -> None:
             raise AssertionError(request.url)
 
     one = hook(receiver, url="https://erp.example.com/x", allow_private=False)
@@ -199,7 +214,9 @@ async def test_a_name_that_leads_inside_is_not_followed(still_ledger, receiver):
     await sender.close()
 
 
-async def test_what_was_looked_up_is_what_is_connected_to(still_ledger, receiver):
+async def test_what_was_looked_up_is_what_is_connected_to(
+    still_ledger: Ledger, receiver: Receiver
+) -> None:
     """The request goes to the very address that was judged, under the name's certificate."""
     seen = []
 
@@ -242,7 +259,11 @@ async def test_what_was_looked_up_is_what_is_connected_to(still_ledger, receiver
         ({"name": "A b"}, "pattern"),
     ],
 )
-def test_a_webhook_that_cannot_be_is_refused(receiver, change, words):
+def test_a_webhook_that_cannot_be_is_refused(
+    receiver: Receiver,
+    change: dict[str, str] | dict[str, object] | dict[str, tuple[str, ...]],
+    words: str,
+) -> None:
     """The settings say what is wrong before anything is posted."""
     parts = {"url": "https://erp.example.com/", "allow_private": False} | change
     with pytest.raises(ValidationError, match=words):

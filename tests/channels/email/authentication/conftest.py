@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from zone import Zone, serving
 
 
 @pytest.fixture
-async def zone():
+async def zone() -> AsyncIterator[Zone]:
     """A running DNS server whose records the test sets."""
     async with serving(Zone()) as running:
         yield running

@@ -36,7 +36,7 @@ def write_key(path: Path, key) -> Path:
 
 
 @pytest.fixture(scope="module", params=["rsa", "ed25519"])
-def signer(request, tmp_path_factory) -> Signer:
+def signer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Signer:
     """What signs for signoff.example, with a key of either kind."""
     made = (
         rsa.generate_private_key(65537, 2048)
@@ -71,7 +71,7 @@ def holds(raw: bytes, signer: Signer) -> bool:
     )
 
 
-def test_the_signature_holds_over_what_matters(signer):
+def test_the_signature_holds_over_what_matters(signer: Signer) -> None:
     """A verifier takes it; with another body, another To or a second From it does not."""
     raw = signer.sign(mail())
     assert holds(raw, signer)
@@ -83,7 +83,7 @@ def test_the_signature_holds_over_what_matters(signer):
         assert not holds(name + b": <mallory@evil.example>\r\n" + raw, signer), name
 
 
-async def test_the_key_in_the_dns_is_compared(signer, zone: Zone):
+async def test_the_key_in_the_dns_is_compared(signer: Signer, zone: Zone) -> None:
     """Doctor learns whether it is there, is another one, is missing, or cannot be asked for."""
     name = "s1._domainkey.signoff.example"
     txt = Txt([zone.server], timeout=0.5)
@@ -97,7 +97,7 @@ async def test_the_key_in_the_dns_is_compared(signer, zone: Zone):
 
 
 @pytest.mark.parametrize("kind", ["small", "curve", "text", "missing"])
-def test_a_key_that_cannot_be_used_is_an_error_of_the_settings(kind, tmp_path):
+def test_a_key_that_cannot_be_used_is_an_error_of_the_settings(kind: str, tmp_path: Path) -> None:
     """It names the file, and says how to make one."""
     path = tmp_path / "key.pem"
     if kind == "small":
@@ -114,7 +114,7 @@ def test_a_key_that_cannot_be_used_is_an_error_of_the_settings(kind, tmp_path):
 @pytest.mark.parametrize(
     "parts", [{"domain": "x.example"}, {"selector": "s", "key": "k.pem"}, {"domain": "a;b"}]
 )
-def test_half_a_setting_is_an_error(parts):
+def test_half_a_setting_is_an_error(parts: dict[str, str]) -> None:
     """Domain, selector and key come together, and are names."""
     with pytest.raises(ValueError, match=r"come together|not a name"):
         DkimSettings(**parts)
