@@ -107,7 +107,7 @@ def _element(field: Field) -> InputInteractiveElement:
             return NumberInputElement(
                 action_id=VALUE,
                 is_decimal_allowed=field.input is Input.NUMBER,
-                initial_value=None if start is None else json.dumps(start),
+                initial_value=None if start is None else value_text(start),
             )
         case Input.BOOLEAN:
             yes, no = _option(YES, "Yes"), _option(NO, "No")

@@ -45,11 +45,13 @@ from signoff.cli.config.sources import (
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.selection import all_hidden
 from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
@@ -162,7 +164,20 @@ class Settings(BaseSettings):
             queues=self.queues,
             schedules=self.schedules,
             strangers=self.directory.unknown_requesters == "ask",
+            time_zone=self.default.time_zone,
         )
+
+    @property
+    def all_hidden(self) -> Hidden:
+        """The arguments that any policy hides."""
+        return all_hidden(self.policies, self.default)
+
+    @property
+    def logging(self) -> LogSettings:
+        """How to log: what a policy hides is never logged either."""
+        hidden = (name.rpartition(".")[2] for name in self.all_hidden)
+        redact = tuple(dict.fromkeys((*self.log.redact, *hidden)))
+        return self.log.model_copy(update={"redact": redact})
 
     @property
     def owners(self) -> dict[str, str]:

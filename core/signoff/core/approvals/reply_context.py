@@ -19,9 +19,13 @@ def context_of(approval: Approval, person: Person, directory: Directory) -> Repl
     origin, call = approval.origin, approval.call
     template = template_of(approval.kind, call, approval.template)
     proposes = template is None and approval.kind is not Kind.INPUT and bool(call.args)
+    fields = dict(call.args) if proposes else template
+    if isinstance(fields, dict):
+        # What is hidden cannot be changed, and no example may name it.
+        fields = {name: one for name, one in fields.items() if name not in approval.fixed}
     requester = directory.find(origin.user)
     return ReplyContext(
-        fields=dict(call.args) if proposes else template,
+        fields=fields,
         proposes=proposes,
         called=(call.name, origin.app),
         people=(_names(directory), Names((origin.app, requester.shown if requester else ""))),

@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from signoff.core.base.dates import is_iso_date, read_date
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text, number_text
 from signoff.core.base.numerals import is_ambiguous, split_number
 from signoff.core.base.text import brief, clean_text, plain_line
 from signoff.core.lexicon.languages import is_false, is_true
@@ -152,7 +153,7 @@ def example_value(start: JsonValue) -> str:
         return str(start or 3) if abs(start) <= LARGEST_NUMBER else "3"
     if isinstance(start, float):
         return _decimal_example(start)
-    return json.dumps(start, ensure_ascii=False)
+    return json_text(start)
 
 
 def _blank(start: JsonValue) -> bool:
@@ -160,8 +161,8 @@ def _blank(start: JsonValue) -> bool:
 
 
 def _decimal_example(start: float) -> str:
-    text = repr(start or 2.5)
-    # "1.125" is refused as ambiguous and "1e-07" as no number: an example has to be readable.
+    text = number_text(start or 2.5)
+    # "1.125" is refused as ambiguous, and so is what has too many digits.
     try:
         _read_number(LONE_FIELD, 0.0, text)
     except PayloadError:
@@ -350,8 +351,9 @@ def _wrong(key: str, start: JsonValue, read: object, wanted: str) -> PayloadErro
 
 def _shown(read: object) -> str:
     # Python refuses to spell out integers of many thousand digits.
-    huge = isinstance(read, int) and abs(read) > 10**60
-    return "a huge number" if huge else brief(str(read))
+    if isinstance(read, int | float) and not isinstance(read, bool):
+        return "a huge number" if abs(read) > 10**60 else number_text(read)
+    return brief(str(read))
 
 
 def _unknown(template: JsonValue, name: str) -> PayloadError:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import TimeZone
 from signoff.core.policies import conditions
@@ -26,6 +27,7 @@ from signoff.core.policies.levels import (
     chain_fault,
     groups_fault,
 )
+from signoff.core.policies.titles import Money, Title, check_title
 
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
@@ -160,6 +162,17 @@ class Rules(Asking):
         grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
+        title: What the request is called: ``"Reimburse {args.amount:money EUR} for
+            {args.purpose}"``. Subjects, lists, notifications and cards begin with it. Placeholders
+            are ``args.NAME``, ``requester``, ``agent``, ``app`` and ``tool``; formats of arguments
+            are ``money EUR`` (or ``money args.currency``), ``number`` and ``date``. The default
+            names the tool and its first arguments.
+        money: The arguments that are amounts of money, each with its currency:
+            ``{ amount = "EUR" }`` or ``{ amount = "args.currency" }``. They are shown as
+            ``2,500.00 EUR``.
+        hide: The arguments whose values nobody is shown: ``["iban", "customer.tax_id"]``. A name
+            also hides every field of this name inside of an argument. Conditions and the digest
+            still see the values. What ``[default]`` hides is hidden under every policy.
     """
 
     effect: Effect = Effect.ASK
@@ -176,6 +189,9 @@ class Rules(Asking):
     valid_for: Duration | None = None
     grants: GrantRules | None = None
     ask_twice: bool = False
+    title: Title = ""
+    money: Money = Field(default_factory=dict)
+    hide: Hidden = ()
 
 
 class Routing(Rules):
@@ -250,6 +266,11 @@ class Routing(Rules):
             )
         return self
 
+    @model_validator(mode="after")
+    def _title_hides(self) -> Self:
+        check_title(self.title, self.hide)
+        return self
+
     @property
     def references(self) -> tuple[str, ...]:
         """Everybody who is asked, at all levels, as the settings name them."""
@@ -295,6 +316,16 @@ class Terms(Rules):
     second_step: bool = False
     batch: bool = False
     at_least: int = 1
+
+    def shown_like(self, before: Terms) -> Terms:
+        """Return these terms with what was hidden under others hidden, and under their title."""
+        money = {**before.money, **self.money}
+        update = {"title": self.title or before.title, "money": money}
+        return self.model_copy(update=update).hiding(before.hide)
+
+    def hiding(self, names: Hidden) -> Terms:
+        """Return these terms with more of the call hidden."""
+        return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
     @property
     def fewest(self) -> int:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -85,6 +86,8 @@ def choose(
     notes: list[str] = []
     stranded = False
     policy, barrier = _matching(policies, facts, now, notes)
+    if barrier is not None:
+        barrier = barrier.hiding(fallback.hide)
     chosen = barrier if policy is not None else None
     if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
         why_not = not_allowed.get(policy.name, "")
@@ -113,6 +116,11 @@ def choose(
     terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
+    if policy is None and barrier is not None:
+        # Which of the policies would have ruled is not known: what any of them hides is hidden.
+        terms = terms.hiding(all_hidden(policies, fallback))
+    elif barrier is not None:
+        terms = terms.shown_like(barrier)
     if barrier is not None:
         terms = terms.model_copy(
             update={
@@ -195,6 +203,12 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
     return Choice(
         terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
+
+
+def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
+    """Return what may be hidden of a call of which it is not known yet which policy rules it."""
+    names = (*fallback.hide, *(name for one in policies for name in one.hide))
+    return tuple(dict.fromkeys(names))
 
 
 def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
