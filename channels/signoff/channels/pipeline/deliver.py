@@ -157,7 +157,7 @@ class Delivery:
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
-            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
+            shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
         elif self._inbox is not None and approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
         message = Message(
@@ -168,6 +168,7 @@ class Delivery:
             name=person.shown if person else asked.person,
             address=asked.address,
             at=now,
+            zone=self._directory.zone_of(asked.person),
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
@@ -209,7 +210,8 @@ class Delivery:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return levels.went_on(approval, self._directory, asked.turn)
+                zone = self._directory.zone_of(asked.person)
+                return levels.went_on(approval, self._directory, asked.turn, zone=zone)
             case ReportFailure(problem=problem):
                 return phrases.unheard(approval, problem)
             case ReportResult(remarks=remarks):

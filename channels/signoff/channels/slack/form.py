@@ -5,7 +5,6 @@ Slack's inputs: https://docs.slack.dev/reference/block-kit/block-elements.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text
 from signoff.core.base.shown_text import one_line
 from signoff.core.base.text import brief, plain_line
-from signoff.core.base.numbers import json_text
 from signoff.core.payloads.payload import LONE_FIELD, check_payload, example_value, parse_values
 from signoff.core.payloads.schema import (
     Schema,

@@ -102,9 +102,7 @@ def schema_without_hidden(schema: JsonValue, hide: Sequence[str]) -> JsonValue:
             return [schema_without_hidden(one, hide) for one in schema]
         case dict():
             return {
-                name: {
-                    key: _described(key, one, hide) for key, one in part.items()
-                }
+                name: {key: _described(key, one, hide) for key, one in part.items()}
                 if name in {"properties", "$defs"} and isinstance(part, dict)
                 else schema_without_hidden(part, hide)
                 for name, part in schema.items()

@@ -15,9 +15,12 @@ from typing import Final
 from pydantic import JsonValue
 
 _NO_MINOR_UNIT: Final = frozenset(
-    "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split()
+    {
+        *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI"),
+        *("VND", "VUV", "XAF", "XOF", "XPF"),
+    }
 )
-_THREE_DECIMALS: Final = frozenset("BHD IQD JOD KWD LYD OMR TND".split())
+_THREE_DECIMALS: Final = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
 """Currencies whose minor unit is not a hundredth (ISO 4217, table A.1)."""
 
 _CURRENCY: Final = re.compile(r"[A-Za-z]{3}")

@@ -44,6 +44,7 @@ __all__ = [
     "escalated",
     "named",
     "one_line",
+    "policy_title",
     "progress",
     "rows_of",
     "shown",
@@ -214,12 +215,14 @@ def card(approval: Approval, directory: Directory) -> Card:
     who = one_line(requester.shown if requester else origin.user)
     does = f"{agent} {_VERBS[approval.kind]} {one_line(call.name, in_use)}"
     rows = rows_of(real, call.args, in_use)
-    title = _title(approval, who, in_use)
+    title = policy_title(approval, who, in_use)
     open_still = approval.state is State.PENDING
     basis = Card(
         approval=approval.id,
         kind=approval.kind,
-        title=title or _with_arguments(does, rows),
+        title=f"{title}, asked by {shortened_line(who, _LONGEST_NAME)}"
+        if title
+        else _with_arguments(does, rows),
         call=does,
         titled=bool(title),
         app=one_line(origin.app),
@@ -262,9 +265,15 @@ def card(approval: Approval, directory: Directory) -> Card:
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
 
 
-def _title(approval: Approval, who: str, in_use: frozenset[str]) -> str:
-    """Return what the policy calls a request, and who asks; "" where it has no title."""
-    terms, origin, call = approval.terms, approval.origin, approval.call
+def policy_title(approval: Approval, who: str, in_use: frozenset[str] = frozenset()) -> str:
+    """Return what the policy calls a request; "" where it has no title.
+
+    Args:
+        approval: The request.
+        who: The name of the requester.
+        in_use: The scripts of the request; see `scripts_in_use`.
+    """
+    terms, origin, call = approval.terms, approval.origin, masked(approval).call
     if terms is None or not terms.title:
         return ""
     names = {
@@ -273,8 +282,7 @@ def _title(approval: Approval, who: str, in_use: frozenset[str]) -> str:
         "app": origin.app,
         "tool": call.name,
     }
-    title = title_of(terms.title, call.args, names, in_use)
-    return f"{title}, asked by {shortened_line(who, _LONGEST_NAME)}" if title else ""
+    return title_of(terms.title, call.args, names, in_use)
 
 
 def _with_arguments(does: str, rows: Sequence[Row]) -> str:

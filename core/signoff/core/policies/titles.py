@@ -154,6 +154,14 @@ def shortened_line(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
+def literals(template: str) -> tuple[str, ...]:
+    """Return the texts of a template between its placeholders; none where it cannot be read."""
+    try:
+        return tuple(one for one in parse_title(template) if isinstance(one, str))
+    except ValueError:
+        return ()
+
+
 def _placeholders(template: str) -> Iterator[Placeholder]:
     return (one for one in parse_title(template) if isinstance(one, Placeholder))
 

@@ -116,18 +116,11 @@ def choose(
     terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
-    if policy is None and barrier is not None:
-        # Which of the policies would have ruled is not known: what any of them hides is hidden.
-        terms = terms.hiding(all_hidden(policies, fallback))
-    elif barrier is not None:
-        terms = terms.shown_like(barrier)
     if barrier is not None:
-        terms = terms.model_copy(
-            update={
-                "second_step": terms.second_step or barrier.second_step,
-                "at_least": barrier.fewest,
-            }
-        )
+        # Without a policy it is not known which would have ruled: what any hides is hidden.
+        hide = all_hidden(policies, fallback)
+        alike = terms.shown_like(barrier) if policy is not None else terms.hiding(hide)
+        terms = _instead_of(barrier, alike)
     terms = climb(terms, directory, facts, never=never, notes=notes) or terms
     start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
     if start is None:
@@ -203,6 +196,12 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
     return Choice(
         terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
+
+
+def _instead_of(barrier: Terms, terms: Terms) -> Terms:
+    """Return terms that are no easier to win over than those in whose place they stand."""
+    second_step = terms.second_step or barrier.second_step
+    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest})
 
 
 def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:

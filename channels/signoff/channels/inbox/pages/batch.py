@@ -86,6 +86,8 @@ class BatchPages:
         """Show the calls that were ticked, each in full."""
         visit = await self._visits.of(request)
         now, person = await self._ledger.now(), visit.person
+        directory = self._decisions.directory
+        zone = directory.zone_of(person.id)
         items, left = list[Item](), list[Outcome]()
         for one in _some(request.query_params.getlist("id")):
             approval = await self._found(person, one)
@@ -94,8 +96,8 @@ class BatchPages:
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, self._decisions.directory), approval.deadline
-                items.append(Item(shape, page_of(approval.id), When.of(due, now)))
+                shape, due = card(approval, directory), approval.deadline
+                items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
         return page("batch", who=person, session=visit.session, here="/", items=items, left=left)
 
     async def approve(self, request: Request) -> Response:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Final
 
 from signoff.channels.words.phrases import moment
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.hiding import without_secrets
 from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -94,7 +96,7 @@ def story(
     What became of the cards is for those who are asked, and for operators and auditors. What the
     agent said in the end is for them who see all, for whoever has asked and whoever has decided.
     """
-    names = _Names(directory)
+    names = _Names(directory, directory.zone_of(person.id))
     mine = approval.is_requester(person, directory)
     inside = person.sees_all or not mine
     told = [one for one in events if inside or one.what not in _INSIDE]
@@ -109,10 +111,10 @@ def story(
 
 
 class _Names:
-    """Names people; an id that is nobody's stays as it is."""
+    """Names people and moments for a reader; an id that is nobody's stays as it is."""
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    def __init__(self, directory: Directory, zone: tzinfo) -> None:
+        self._directory, self._zone = directory, zone
 
     def __call__(self, identity: object) -> str:
         person = self._directory.find(str(identity)) if identity else None
@@ -123,6 +125,13 @@ class _Names:
         listed = people if isinstance(people, Iterable) and not isinstance(people, str) else ()
         named = dict.fromkeys(self(str(one).removeprefix("#")) for one in listed)
         return ", ".join(named) or "nobody"
+
+    def moment(self, text: object) -> str:
+        """Write a moment of the audit by the clock of the reader."""
+        try:
+            return moment(datetime.fromisoformat(str(text)), self._zone)
+        except ValueError:
+            return one_line(str(text))
 
 
 _INSIDE: Final = frozenset(
@@ -183,30 +192,23 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
             return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
         case What.CLAIMED:
-            return f"{by} claimed it until {_moment(more.get('until'))}"
+            return f"{by} claimed it until {names.moment(more.get('until'))}"
         case What.RELEASED:
             whose = names(more.get("of", ""))
             return f"The claim by {whose} ended" if not event.by else f"{by} released it"
         case What.REASSIGNED:
             return f"{by} reassigned it from {names(more.get('of'))} to {names(more.get('to'))}"
         case What.EXTENDED:
-            until = _moment(more.get("until"))
+            until = names.moment(more.get("until"))
             return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
         case What.VOTED:
             return f"{by} {'approved' if more.get('verdict') == Outcome.APPROVE else 'rejected'}"
         case What.GRANTED:
-            return f"{by} approved similar calls until {_moment(more.get('until'))}"
+            return f"{by} approved similar calls until {names.moment(more.get('until'))}"
     if event.by and event.what in _BY:
         return _BY[event.what].format(by=by)
     kind = event.what.value.replace("_", " ")
     return _PLAIN.get(event.what, kind[:1].upper() + kind[1:])
-
-
-def _moment(text: object) -> str:
-    try:
-        return moment(datetime.fromisoformat(str(text)))
-    except ValueError:
-        return one_line(str(text))
 
 
 def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
@@ -316,9 +318,10 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
     what = _CAME_OF.get(approval.handoff)
     if what is None or approval.state is State.SUPERSEDED:
         return None
+    secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(
         what,
-        gave=shown(approval.result)[:_LONGEST] if whole else "",
-        said=shown(run.text)[:_LONGEST] if whole and done else "",
+        gave=shown(masked(approval).result)[:_LONGEST] if whole else "",
+        said=shown(without_secrets(run.text, secrets))[:_LONGEST] if whole and done else "",
     )

@@ -69,7 +69,7 @@ def give(
 
     done = with_decisions(ctx, work, rings=True)
     if as_json:
-        write_json(done.model_dump(mode="json"))
+        write_json(_record(done))
         return
     from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- rich
 
@@ -111,6 +111,7 @@ def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> Non
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
+        from signoff.core.approvals.masking import masked  # noqa: PLC0415
 
         grants = Grants(decisions.ledger)
         grant = await grants.get(grant_id)
@@ -118,7 +119,8 @@ def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> Non
         now = await decisions.ledger.now()
         if as_json:
             uses = [
-                {"approval": one.id, "run": one.origin.run, "args": one.call.args} for one in used
+                {"approval": one.id, "run": one.origin.run, "args": masked(one).call.args}
+                for one in used
             ]
             write_json({**_json(grant, now), "decided": uses})
         else:
@@ -148,7 +150,7 @@ def revoke(
 
     done = with_decisions(ctx, work)
     if as_json:
-        write_json(done.model_dump(mode="json"))
+        write_json(_record(done))
     else:
         say(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
 
@@ -164,17 +166,28 @@ def _approver(approval: Approval) -> str:
 
 def _covers(grant: Grant) -> str:
     """Say which calls it covers, in one line."""
+    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
     from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
 
     scope = grant.scope
-    fixed = [f"{one_line(name)}={one_line(shown(scope.args[name]))}" for name in scope.args]
+    args = without_hidden(scope.args, scope.hide)
+    fixed = [f"{one_line(name)}={one_line(shown(args[name]))}" for name in args]
     varied = [f"any {one_line(name)}" for name in scope.vary]
     limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
     return f"{one_line(scope.tool)}({', '.join([*fixed, *varied])}){limits}"
 
 
+def _record(grant: Grant) -> dict[str, Any]:
+    """Return a grant as JSON, without what is hidden."""
+    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
+
+    data = grant.model_dump(mode="json")
+    data["scope"]["args"] = without_hidden(data["scope"]["args"], grant.scope.hide)
+    return data
+
+
 def _json(grant: Grant, now: datetime) -> dict[str, Any]:
-    return {**grant.model_dump(mode="json"), "state": grant.state(now)}
+    return {**_record(grant), "state": grant.state(now)}
 
 
 def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
@@ -191,6 +204,7 @@ def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> 
 
 def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.core.cards.card import rows_of  # noqa: PLC0415
 
     person, scope = directory.get(grant.by), grant.scope
     revoked = f"{shows.moment(grant.revoked_at)} by {grant.revoked_by}: {grant.revoked_why}"
@@ -219,7 +233,7 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
     uses = shows.table("approval", "time (UTC)", "run", "call")
     for one in used:
         at = one.decision.at if one.decision else None
-        call = ", ".join(f"{name}={value}" for name, value in one.call.args.items())
+        call = ", ".join(f"{row.name}={row.value}" for row in rows_of(one, one.call.args))
         shows.add(uses, one.id, shows.moment(at), one.origin.run, f"{one.call.name}({call})")
     if uses.row_count:
         out.print("\ndecided", style="bold")

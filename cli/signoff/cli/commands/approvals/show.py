@@ -13,10 +13,11 @@ from rich.text import Text
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run
 from signoff.core.base.durations import coarse
-from signoff.core.cards.card import awaited_by, card, one_line, shown
+from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
 from signoff.core.routing.escalation import advance
@@ -101,7 +102,7 @@ def approvals_table(
             made,
             one.id,
             state_text(one.state.value),
-            f"{one.origin.app}: {asked_for(one)}",
+            asked_for(one, directory),
             _name(directory, one.origin.user),
             awaited_by(here, directory) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
@@ -204,7 +205,7 @@ def print_approval(
         steps = table("person", "channel", "at", "reason", "values")
         for step in waiting:
             values = step.payload if step.proposal is None else step.proposal
-            given = "" if values is None else shown(values)
+            given = "" if values is None else values_text(approval, values)
             who = _name(directory, step.by)
             add(steps, who, step.channel, moment(step.at), step.reason, given)
         out.print(steps)
@@ -238,6 +239,8 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
 
 def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> dict[str, Any]:
     """Return a record, and what happened to it, as JSON."""
+    if isinstance(record, Approval):
+        record = masked(record)
     data = record.model_dump(mode="json")
     if isinstance(record, Approval):
         votes = [vote.model_dump(mode="json") for vote in record.votes]
@@ -273,7 +276,9 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "outcome": "" if approval.state is State.PENDING else one_line(approval.outcome(directory)),
         "reason": shown(decision.reason) if decision else "",
         "grant": decision.grant if decision else "",
-        "values": "" if decision is None or decision.payload is None else shown(decision.payload),
+        "values": ""
+        if decision is None or decision.payload is None
+        else values_text(approval, decision.payload),
         "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
     }
     return ((name, value) for name, value in rows.items() if value)
@@ -291,11 +296,17 @@ def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
     out.print(made)
 
 
-def asked_for(approval: Approval) -> str:
-    """Return the question of a request for input, the call of everything else."""
-    if approval.kind is not Kind.INPUT:
-        return f"{approval.call.name}()"
-    return _short(str(approval.call.args.get("message") or "")) or "input"
+def asked_for(approval: Approval, directory: Directory) -> str:
+    """Return the title that the policy has for it, or the question, or the call."""
+    shape, seen = card(approval, directory), masked(approval)
+    if shape.titled:
+        return shape.title
+    if approval.kind is Kind.INPUT:
+        said = _short(str(seen.call.args.get("message") or "")) or "input"
+    else:
+        args = ", ".join(f"{row.name} {unbroken(row.value)}" for row in shape.rows)
+        said = f"{shape.tool}({_short(args)})"
+    return f"{shape.app}: {said}"
 
 
 def _name(directory: Directory, identity: str) -> str:

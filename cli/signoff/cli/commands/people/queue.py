@@ -191,7 +191,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
         shows.add(
             made,
             one.id,
-            shows.asked_for(one),
+            shows.asked_for(one, directory),
             _name(directory, one.origin.user),
             shows.some(people),
             coarse(now - one.opened_at),
