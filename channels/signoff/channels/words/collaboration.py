@@ -19,7 +19,8 @@ def claimed(approval: Approval, *, zone: tzinfo) -> Words:
     until = moment(claim.until, zone) if claim is not None else ""
     return Words(
         f"Claimed: {topic(approval)} is yours to decide until {until}",
-        f"Until then nobody else can decide it, unless you release it. {_open_until(approval, zone)}",
+        "Until then nobody else can decide it, unless you release it. "
+        f"{_open_until(approval, zone)}",
         "release",
     )
 
