@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from pydantic import JsonValue
@@ -57,6 +57,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
 from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
@@ -473,16 +474,16 @@ class Approval(Value):
         self._must_not_be_own(person, directory)
         self._must_have_a_seat(person, directory)
         self._must_be_open(directory)
-        ballot = self.ballot
+        ballot, zone = self.ballot, directory.zone_of(person.id)
         if person.id not in {*ballot.own, *ballot.stay}:
-            raise Escalated(self._went_on(self.since))
+            raise Escalated(self._went_on(self.since, zone))
         for vote in ballot.votes:
             if vote.by != person.id and directory.is_one(vote.by, person.id):
                 raise NotAnApprover(
                     f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
                     "Everybody counts once."
                 )
-        self._must_not_be_over(now)
+        self._must_not_be_over(now, zone)
         if person.id not in ballot.answering:
             first = directory.get(ballot.awaited[0])
             name = first.shown if first else ballot.awaited[0]
@@ -492,7 +493,7 @@ class Approval(Value):
             by = directory.get(claim.by)
             raise Claimed(
                 f"{by.shown if by else claim.by} has claimed approval {self.id} until "
-                f"{claim.until:%Y-%m-%d %H:%M} UTC. Until then it is theirs to decide, unless "
+                f"{moment_text(claim.until, zone)}. Until then it is theirs to decide, unless "
                 "they release it.",
                 until=claim.until,
             )
@@ -997,7 +998,7 @@ class Approval(Value):
         if until is None or now < until:
             raise IllegalMove(f"The yes to approval {self.id} has not expired.")
         said = f"{self.call.name}() was {self.outcome()}, and that was good until "
-        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
+        said += f"{moment_text(until, UTC)}. It could not be started by then"
         after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
         question, opened = self.open(
             self.origin.model_copy(update={"expired": self.origin.expired + 1}),
@@ -1097,23 +1098,24 @@ class Approval(Value):
             f"{to.shown if to else handed[-1].to}, who decides it now."
         )
 
-    def _must_not_be_over(self, now: datetime) -> None:
+    def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:
         """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
-        if not self.is_late(now):
+        deadline = self.deadline
+        if deadline is None or not self.is_late(now):
             return
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
         if following is not None and self.terms and not self.terms.stays(following[0]):
-            raise Escalated(self._went_on(self.deadline, to=following[0]))
+            raise Escalated(self._went_on(deadline, zone, to=following[0]))
         if following is None and not self.stays_open:
             raise TooLate(
-                f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
+                f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
                 "nothing was done. The request has to be made again."
             )
 
-    def _went_on(self, at: datetime | None, *, to: int | None = None) -> str:
+    def _went_on(self, at: datetime | None, zone: tzinfo, *, to: int | None = None) -> str:
         """Say where it went when a level was over."""
         called = self.terms.called(self.level if to is None else to) if self.terms else ""
-        when = f" at {at:%Y-%m-%d %H:%M} UTC" if at is not None else ""
+        when = f" on {moment_text(at, zone)}" if at is not None else ""
         return f"Approval {self.id} went on to {called or 'others'}{when}."
 
     def _beginning(self, terms: Terms, start: Start) -> dict[str, JsonValue]:

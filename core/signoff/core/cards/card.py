@@ -24,10 +24,10 @@ from signoff.core.base.shown_text import (
     unbroken,
     warnings_about,
 )
-from signoff.core.cards.written import Amounts
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.payload import LONE_FIELD, fields_of
+from signoff.core.policies.amounts import Amounts
 from signoff.core.policies.levels import level_of
 from signoff.core.policies.policy import Risk
 from signoff.core.policies.titles import LONGEST_TITLE, shortened_line, title_of
@@ -455,8 +455,7 @@ def rows_of(
         values: Arguments, or what somebody has filled in or proposed; hidden ones may be masked.
         in_use: The scripts of the texts around them; see `scripts_in_use`.
     """
-    hide, money = approval.hides, approval.terms.money if approval.terms is not None else {}
-    amounts = Amounts(money, masked(approval).call.args if money else {})
+    hide, amounts = approval.hides, _amounts(approval)
     seen, hidden = without_hidden(values, hide), having_hidden(values, hide)
     return tuple(
         Row(
@@ -466,6 +465,11 @@ def rows_of(
         )
         for name in values
     )
+
+
+def _amounts(approval: Approval) -> Amounts:
+    money = approval.terms.money if approval.terms is not None else {}
+    return Amounts(money, masked(approval).call.args if money else {})
 
 
 def values_text(approval: Approval, value: JsonValue) -> str:
@@ -479,8 +483,7 @@ def _starts(approval: Approval, in_use: frozenset[str]) -> tuple[Row, ...]:
     values, fixed = fields_of(approval.template), approval.fixed
     if approval.kind is Kind.INPUT:
         return ()
-    money = approval.terms.money if approval.terms is not None else {}
-    amounts = Amounts(money, masked(approval).call.args if money else {})
+    amounts = _amounts(approval)
     found = []
     for name, start in values.items():
         value, currency = shown(amounts.start(name, start), in_use), amounts.currency(name)

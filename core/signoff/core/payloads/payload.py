@@ -16,6 +16,7 @@ because the payload crosses languages.
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pydantic import JsonValue
@@ -61,7 +62,11 @@ def find_field(template: JsonValue, name: str) -> str | None:
     return found[0] if len(found) == 1 and wanted else None
 
 
-def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, JsonValue]:
+def parse_values(
+    template: JsonValue,
+    entries: Mapping[str, str],
+    currencies: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, JsonValue]:
     """Convert what a person typed into the kinds the template asks for.
 
     A number may be grouped ("1,000,000") only where the grouping can mean nothing else: "1,000" and
@@ -70,6 +75,8 @@ def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, J
     Args:
         template: The tool's template. None takes any name and any value.
         entries: Names and the raw text beside them.
+        currencies: Of the fields that are amounts of money: it may stand beside the number, and no
+            other one may.
 
     Returns:
         The values by the template's own field names; fields not named are left out.
@@ -89,8 +96,20 @@ def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, J
         if field in values:
             message = f'"{field}" was given twice; give it once'
             raise PayloadError(message, key=field, read=brief(text), example=f"{field}: …")
-        values[field] = _read_as(field, fields_of(template)[field], text)
+        start = fields_of(template)[field]
+        amount = field in currencies and isinstance(start, int | float)
+        number = _without_currency(text, currencies[field]) if amount else text
+        values[field] = _read_as(field, start, number)
     return values
+
+
+def _without_currency(text: str, currency: str) -> str:
+    """Return the number of an amount in a currency: "2,500.00" of "2,500.00 EUR"."""
+    plain = plain_line(text)
+    for part in (plain.upper().removesuffix(currency), plain.upper().removeprefix(currency)):
+        if len(part) < len(plain) and part.strip() and not part.strip()[-1].isalpha():
+            return part.strip()
+    return text
 
 
 def check_payload(template: JsonValue, payload: JsonValue) -> JsonValue:

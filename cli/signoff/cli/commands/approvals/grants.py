@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL, length_of
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -73,8 +73,9 @@ def give(
         return
     from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- rich
 
+    until = moment(done.expires_at, settings_of(ctx).everybody)
     say(
-        f"{done.id}: {_covers(done)}, {done.uses} times until {moment(done.expires_at)}.\n"
+        f"{done.id}: {_covers(done)}, {done.uses} times until {until}.\n"
         f"`signoff grants revoke {done.id} --reason …` takes it back."
     )
 
@@ -198,7 +199,7 @@ def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> 
         person = directory.get(one.by)
         used = f"{one.used} of {one.uses}"
         who = (person.shown if person else one.by, _covers(one), one.scope.user)
-        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at))
+        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at, directory))
     shows.console().print(made)
 
 
@@ -207,7 +208,9 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
     from signoff.core.cards.card import rows_of  # noqa: PLC0415
 
     person, scope = directory.get(grant.by), grant.scope
-    revoked = f"{shows.moment(grant.revoked_at)} by {grant.revoked_by}: {grant.revoked_why}"
+    revoked = (
+        f"{shows.moment(grant.revoked_at, directory)} by {grant.revoked_by}: {grant.revoked_why}"
+    )
     facts = {
         "id": grant.id,
         "state": grant.state(now),
@@ -217,8 +220,8 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
         "policy": scope.policy,
         "given by": f"{person.shown if person else grant.by}, by {grant.channel}",
         "reason": grant.reason,
-        "given": shows.moment(grant.at),
-        "until": shows.moment(grant.expires_at),
+        "given": shows.moment(grant.at, directory),
+        "until": shows.moment(grant.expires_at, directory),
         "used": f"{grant.used} of {grant.uses}",
         "came from": grant.approval,
         "revoked": revoked if grant.revoked_at else "",
@@ -230,11 +233,13 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
             shows.add(made, name, value)
     out = shows.console()
     out.print(made)
-    uses = shows.table("approval", "time (UTC)", "run", "call")
+    uses = shows.table("approval", shows.time_column(directory), "run", "call")
     for one in used:
         at = one.decision.at if one.decision else None
         call = ", ".join(f"{row.name}={row.value}" for row in rows_of(one, one.call.args))
-        shows.add(uses, one.id, shows.moment(at), one.origin.run, f"{one.call.name}({call})")
+        shows.add(
+            uses, one.id, shows.moment(at, directory), one.origin.run, f"{one.call.name}({call})"
+        )
     if uses.row_count:
         out.print("\ndecided", style="bold")
         out.print(uses)

@@ -1,4 +1,4 @@
-"""Values as a card writes them: amounts of money with their currency, as far as it is known."""
+"""Amounts of money among the values of a request, written with their currency."""
 
 from __future__ import annotations
 
