@@ -67,6 +67,7 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
         await audit.verify(here.parts.ledger.store)
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The gateway stores before it says 250: kill it then, with nobody there to decide."""

@@ -25,6 +25,7 @@ from signoff.core.approvals.events import What
 CLICKS = 200
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path) -> None:
     """Buttons, modals, mail and the command line: the agent goes on, and Slack and mail tell it."""

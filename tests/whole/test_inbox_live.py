@@ -24,6 +24,8 @@ from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 
+pytestmark = pytest.mark.soak
+
 ERRORS = "window.errors = []; addEventListener('error', (e) => errors.push(e.message));"
 
 

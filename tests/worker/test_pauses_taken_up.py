@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from _pytest.mark import ParameterSet
 from google.adk.events.event import Event
 
 from signoff.broker import stages
@@ -52,10 +53,13 @@ NODE_TURNS = {
 }
 
 
-def deaths(turns: dict[tuple[str, int], int]) -> list[tuple[str, int, int, bool]]:
-    """Return every place to die at: app, turn, step, and whether after it or before it."""
+def deaths(turns: dict[tuple[str, int], int]) -> list[ParameterSet]:
+    """Return every place to die at: app, turn, step, and whether after it or before it.
+
+    To die before a step leaves what a death after the step before it leaves, so the half is soak.
+    """
     return [
-        (app, turn, step, after)
+        pytest.param(app, turn, step, after, marks=() if after else pytest.mark.soak)
         for (app, turn), steps in turns.items()
         for step in range(1, steps + 1)
         for after in (False, True)

@@ -30,7 +30,7 @@ from worker.api.client import (
     words_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 CURL = """\
 {"app_name": "time_off", "user_id": "user", "session_id": "SESSION",

@@ -16,7 +16,7 @@ from signoff.core.approvals.run import RunState
 from worker.api.client import LOCAL, Site, lines_of, site
 from worker.api.test_bad_input import TOKENS, bearer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = "textarea.chat-input-box"
 
