@@ -291,7 +291,7 @@ def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> Non
     _nothing_decides(message)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.text(max_size=60), st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4)
 )
