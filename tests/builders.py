@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from pydantic import JsonValue
 
@@ -24,6 +25,15 @@ CLEO = Person(id="cleo", name="Cleo Park", email="cleo@example.com")
 RILEY = Person(
     id="riley", name="Riley Voss", email="riley@example.com", aliases=("r.voss@example.net",)
 )
+
+
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """Return what has to be there: a decision, a deadline, a part of a mail."""
+    assert value is not None
+    return value
 
 
 Snapshot = Callable[[], Awaitable[dict[bytes, bytes]]]

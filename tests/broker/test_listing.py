@@ -15,7 +15,7 @@ from signoff.broker.ledger.listing import Part, Place, part
 LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
 
 
-async def filled(ledger, index, **scores) -> None:
+async def filled(ledger: Ledger, index: str, **scores: int) -> None:
     """Put members with scores into an index."""
     change = Change().put_raw(f"record:{index}", "x")
     for member, score in scores.items():
@@ -23,10 +23,11 @@ async def filled(ledger, index, **scores) -> None:
     await ledger.commit(change)
 
 
-async def whole(ledger, index, **how):
+async def whole(ledger: Ledger, index: str, *, rising: bool = False, by: str = "") -> list[str]:
     """Return the members of an index, read three at a time."""
-    seen, before = [], None
-    while rows := await ledger.store.behind(index, before=before, limit=3, **how):
+    seen: list[str] = []
+    before = None
+    while rows := await ledger.store.behind(index, before=before, limit=3, rising=rising, by=by):
         seen += [member for _, member in rows]
         before = rows[-1]
     return seen
@@ -83,7 +84,7 @@ async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
 
 
 @given(st.integers(0, 10**16 - 1), LATIN)
-def test_a_cursor_stands_for_its_place(score, member) -> None:
+def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
     """What is made of a place is read as that place, and is safe in an address."""
     place = Place(score, member)
     assert Place.of(place.cursor) == place
@@ -91,7 +92,7 @@ def test_a_cursor_stands_for_its_place(score, member) -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_is_no_cursor_is_told(text) -> None:
+def test_what_is_no_cursor_is_told(text: str) -> None:
     """Anything else is a ValueError, and nothing worse."""
     try:
         Place.of(text)

@@ -13,10 +13,10 @@ from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.text_channel import text_of
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -41,11 +41,10 @@ def directory() -> Directory:
 def office(channels: Channels) -> Channels:
     """The stages of the channels; Mara and Cleo are asked."""
     channels.policies = (Policy(name="expenses", ask=("mara", "cleo"), within="4h"),)
-    channels.mails = 0
     return channels
 
 
-async def cards(office):
+async def cards(office: Channels) -> tuple[Approval, dict[str, str]]:
     """Open a request, and return it and each person's token."""
     approval = await office.open()
     await office.router.drain()
@@ -54,7 +53,7 @@ async def cards(office):
     return await office.ledger.approval(approval.id), tokens
 
 
-async def says(office, person, token, text):
+async def says(office: Channels, person: Person, token: str, text: str) -> dict[str, Message]:
     """Send a mail of somebody's, and return all that is delivered after it, by person."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")

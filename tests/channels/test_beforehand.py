@@ -14,8 +14,10 @@ from signoff.broker.grants import Grants
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
-from signoff.core.approvals.approval import State
+from signoff.channels.pipeline.port import Message
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.directory.people import Person
 from signoff.core.policies.policy import GrantRules, Policy
 
 MAILBOX = "approvals@signoff.example"
@@ -31,11 +33,10 @@ def office(channels: Channels) -> Channels:
     """The stages of the channels; Mara and Cleo are asked, and Mara may give grants."""
     policy = Policy(name="expenses", ask=("mara", "cleo"), grants=RULES)
     channels.policies = (policy,)
-    channels.mails = 0
     return channels
 
 
-async def cards(office, amount: int = 2500):
+async def cards(office: Channels, amount: int = 2500) -> tuple[Approval, dict[str, Message]]:
     """Open a request, and return it and the cards that were sent, by person."""
     office.channel.delivered.clear()
     opened = await office.open(amount=amount, purpose="conference")
@@ -46,7 +47,7 @@ async def cards(office, amount: int = 2500):
     }
 
 
-async def says(office, person, token: str, text: str):
+async def says(office: Channels, person: Person, token: str, text: str) -> list[Message]:
     """Send a mail of somebody's, and return what that person is told by it."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")

@@ -188,7 +188,7 @@ async def test_nothing_to_deliver_is_nothing_to_do(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_every_kind_is_delivered(harness: Harness, kind) -> None:
+async def test_every_kind_is_delivered(harness: Harness, kind: Kind) -> None:
     """Cards, and what is said below them later or in their place, arrive, each with a receipt."""
     (card,) = await harness.channel.deliver([message()])
     assert isinstance(card, Delivered)

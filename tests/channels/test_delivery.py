@@ -1,17 +1,19 @@
 """What becomes of a card, of the news about it, and of a channel that fails."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker import stages
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Kind, Refused, Retry
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -207,7 +209,7 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
     delivery = channels.delivery
     (card,) = (await channels.ledger.claim("deliver.email")).items
 
-    async def answered_at_once(messages):
+    async def answered_at_once(messages: Sequence[Message]) -> list[Result]:
         await channels.desk.approve(approval.id, MARA, channel="email")
         await delivery.drain()
         return [Delivered("receipt")] * len(messages)
@@ -227,7 +229,7 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
 async def test_a_channel_that_raises_is_tried_again(channels: Channels) -> None:
     """A channel that breaks its promise not to raise loses nothing."""
 
-    async def broken(messages) -> None:
+    async def broken(messages: Sequence[Message]) -> None:
         raise RuntimeError("a bug")
 
     channels.channel.deliver = broken
@@ -266,7 +268,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     approval = await channels.open()
     await channels.router.drain()
 
-    def card(*_) -> None:
+    def card(*_: object) -> None:
         raise ZeroDivisionError("cannot be shown")
 
     monkeypatch.setattr("signoff.channels.pipeline.deliver.card", card)
@@ -307,7 +309,7 @@ async def test_a_slow_delivery_keeps_its_lease(ledger: Ledger) -> None:
     prolonged = asyncio.Event()
     extend, seen = ledger.extend, []
 
-    async def counted(item, **kwargs) -> None:
+    async def counted(item: Item, **kwargs: Any) -> None:
         await extend(item, **kwargs)
         seen.append(item.id)
         if len(seen) >= 8:
@@ -329,7 +331,7 @@ async def test_what_is_done_is_not_kept(ledger: Ledger, done: str) -> None:
     prolonged = asyncio.Event()
     extend, lost = ledger.extend, []
 
-    async def counted(item, **kwargs) -> None:
+    async def counted(item: Item, **kwargs: Any) -> None:
         try:
             await extend(item, **kwargs)
         except Exception:

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,14 +18,15 @@ from signoff.broker import stages
 from signoff.channels.email.inbound import intake as intake_module
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.quarantine import quarantine_key
+from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
 from signoff.channels.email.outbound.channel import sent_lines
-from signoff.channels.email.parsing.reading import CUT_MARKER
+from signoff.channels.email.parsing.reading import CUT_MARKER, IncomingMail
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.outbox import backoff
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory
@@ -34,7 +37,9 @@ MAILBOX = "approvals@signoff.example"
 DAYS = {"approved_days": 0}
 
 
-def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str):
+def reply(
+    token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str
+) -> bytes:
     """Return a mail that answers with a token."""
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
@@ -49,7 +54,13 @@ def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>"
     return mail.as_bytes()
 
 
-async def take(channels, raw, *, sender="mara@example.com", recipients=()):
+async def take(
+    channels: Channels,
+    raw: bytes,
+    *,
+    sender: str | None = "mara@example.com",
+    recipients: Iterable[str] = (),
+) -> list[Message]:
     """Store a mail and work through the intake and what it sends."""
     await store(channels.ledger, raw, sender=sender, recipients=recipients)
     channels.channel.delivered.clear()
@@ -194,7 +205,7 @@ async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) 
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name) -> None:
+async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name: str) -> None:
     """An out-of-office reply that says "approve" is noted and left alone."""
     approval, token = await channels.ask()
     told = await take(
@@ -343,7 +354,7 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
     poison = reply(token, "poison")
     real = intake_module.read_mail
 
-    def read_mail(raw, *args):
+    def read_mail(raw: bytes, *args: Any) -> IncomingMail:
         if b"poison" in raw:
             raise KeyError("a bug")
         return real(raw, *args)
@@ -405,7 +416,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     approval, token = await channels.ask()
     mail_settings = EmailSettings(mailbox=MAILBOX)
 
-    def lines(approval, person):
+    def lines(approval: Approval, person: str) -> set[str]:
         return sent_lines(approval, person, directory=directory, settings=mail_settings)
 
     channels_intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines)
@@ -438,7 +449,7 @@ def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(text=st.text(max_size=300))
-async def test_no_text_breaks_the_intake(channels: Channels, text) -> None:
+async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
     """Whatever somebody writes, the mail ends as a decision, a question, or a note."""
     _, token = await channels.ask(purpose=new_token())
     raw = b"\r\n".join(
@@ -460,11 +471,11 @@ async def test_a_mail_is_read_once(channels: Channels) -> None:
     approval, token = await channels.ask()
     reads: list[bytes] = []
 
-    async def read(raw, sent_to, /):
+    async def read(raw: bytes, sent_to: SentTo, /) -> IncomingMail:
         reads.append(raw)
         return await intake_module.read_here(raw, sent_to)
 
-    def lines(one, person):
+    def lines(one: Approval, person: str) -> set[str]:
         assert (one.id, person) == (approval.id, MARA.id)
         return {"Please answer this card."}
 

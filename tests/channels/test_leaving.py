@@ -14,6 +14,7 @@ from signoff.channels.pipeline.port import Message
 from signoff.channels.text_channel import take_text
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof
 from zone import Zone, serving
@@ -30,13 +31,13 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
         zone.publish(COMPANY)
         intake = intake_of(channels, zone)
 
-        async def says(token, text, **headers):
+        async def says(token: str, text: str, **headers: str) -> Mapping[str, Message]:
             return await take(channels, COMPANY.sign(answer(token, text, **headers)), intake=intake)
 
         yield says
 
 
-async def absence_of(channels, person="mara"):
+async def absence_of(channels: Channels, person: str = "mara") -> Absence | None:
     """Return the absence that counts now."""
     found = (await channels.desk.people.directory()).get(person)
     return found.absence(await channels.ledger.now())
@@ -66,7 +67,9 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
 
 
 @pytest.mark.parametrize("required", list(EmailProof))
-async def test_a_mail_that_nothing_proves_changes_nothing(channels: Channels, required) -> None:
+async def test_a_mail_that_nothing_proves_changes_nothing(
+    channels: Channels, required: EmailProof
+) -> None:
     """Whatever is enough for a decision: who may hand on decisions could hand on all of them."""
     _, token = await channels.ask()
     intake = intake_of(channels, required=required)

@@ -12,7 +12,7 @@ from channels.conftest import Channels
 from channels.test_intake import reply, take
 from deciding import Desk
 from signoff.broker.timers.reconciler import Reconciler
-from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -35,7 +35,9 @@ def level(*ask: str, **rules: object) -> Level:
 class Floor:
     """An office with its clock: what is due is done, and what waits is delivered."""
 
-    def __init__(self, channels: Channels, clock, *parts: Level, **rules: object) -> None:
+    def __init__(
+        self, channels: Channels, clock: VirtualClock, *parts: Level, **rules: object
+    ) -> None:
         self.clock = clock
         policy = Policy(name="expenses", levels=parts, **rules)  # type: ignore[arg-type]
         directory = Directory([MARA, CLEO, DAN, ASKER])
@@ -184,7 +186,7 @@ async def test_a_level_that_cannot_be_reached_is_left_at_once(
     floor = Floor(still_channels, clock, level("mara"), level("dan"))
     floor.channels.fallback = Fallback(ask=("cleo",))
 
-    def respond(message: Message):
+    def respond(message: Message) -> Result:
         return Refused("no such mailbox") if message.person != "cleo" else Delivered(message.id)
 
     floor.channels.channel = FakeChannel(respond=respond)
@@ -201,7 +203,7 @@ async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
     """A card that comes back takes nobody's word away; the end of a level does."""
     floor = Floor(still_channels, clock, level("dan"), level("mara"), level("cleo"))
 
-    def respond(message: Message):
+    def respond(message: Message) -> Result:
         return Refused("no such mailbox") if message.person == "mara" else Delivered(message.id)
 
     floor.channels.channel = FakeChannel(respond=respond)

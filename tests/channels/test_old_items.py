@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from builders import MARA
 from channels.conftest import Channels
 from signoff.broker import stages
@@ -9,7 +11,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.port import Kind
 
 
-async def replace(channels, stage: str, *bodies: dict) -> None:
+async def replace(channels: Channels, stage: str, *bodies: dict[str, JsonValue]) -> None:
     """Take out what waits at a stage, and put in what the last release would have."""
     waiting = (await channels.ledger.claim(stage)).items
     change = Change()

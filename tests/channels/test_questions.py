@@ -14,7 +14,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind as What
 from signoff.channels.pipeline.port import Message
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.approvals.approval import Kind, State
+from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
@@ -41,7 +41,7 @@ QUESTION = {
 FRAGILE = QUESTION | {"message": "Is it fragile?", "response_schema": {"type": "boolean"}}
 
 
-def mail_of(approval, directory) -> tuple[str, str, str]:
+def mail_of(approval: Approval, directory: Directory) -> tuple[str, str, str]:
     """Return the subject, the plain text and the text of the HTML of a card."""
     message = Message(
         id="card:1",

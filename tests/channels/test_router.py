@@ -1,26 +1,30 @@
 """Whom a request goes to, and what happens when nobody can be asked."""
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from builders import MARA
 from channels.conftest import Channels
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Refused
+from signoff.channels.pipeline.port import Delivered, Message, Refused, Result
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing import selection
 from signoff.testing import FakeChannel, VirtualClock
 
 
-async def deliveries(channels):
+async def deliveries(channels: Channels) -> list[Item]:
     """Claim and return what waits for delivery."""
     return (await channels.ledger.claim("deliver.email")).items
 
@@ -103,7 +107,7 @@ async def test_a_race_with_somebody_else_is_decided_anew(
     approval = await channels.open()
     real, raced = outbox.read_each, []
 
-    async def read_each(ledger, ids):
+    async def read_each(ledger: Ledger, ids: Sequence[str]) -> list[Approval]:
         found = await real(ledger, ids)
         if not raced:
             raced.append(True)
@@ -150,7 +154,13 @@ async def test_one_that_cannot_be_routed_stops_nobody(
     first = await channels.open(purpose="poison")
     second = await channels.open(purpose="fine")
 
-    def choose(policies, fallback, directory, facts, **rest):
+    def choose(
+        policies: Sequence[Policy],
+        fallback: Fallback,
+        directory: Directory,
+        facts: Mapping[str, Any],
+        **rest: Any,
+    ) -> Any:
         if facts["args"]["purpose"] == "poison":
             raise ZeroDivisionError("a policy of the third kind")
         return selection.choose(policies, fallback, directory, facts, **rest)
@@ -171,7 +181,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     channels = still_channels
     approval = await channels.open()
 
-    def choose(*_, **__) -> None:
+    def choose(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a policy of the third kind")
 
     monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
@@ -204,7 +214,7 @@ async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: 
 async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> None:
     """When the only card is refused, the default is asked, with a time of its own."""
 
-    def respond(message):
+    def respond(message: Message) -> Result:
         return Refused("no such mailbox") if message.person == MARA.id else Delivered(message.id)
 
     channels.channel = FakeChannel(respond=respond)

@@ -12,7 +12,7 @@ from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import mark_of
@@ -28,11 +28,10 @@ POLICY = Policy(name="expenses", ask=("mara",), within="4h", second_step="args.a
 def office(channels: Channels) -> Channels:
     """The stages of the channels, under a policy that wants a second step above 100."""
     channels.inbox, channels.policies = INBOX, (POLICY,)
-    channels.mails = 0
     return channels
 
 
-async def take(office, token, text):
+async def take(office: Channels, token: str, text: str) -> Message:
     """Answer with a token, and return what Mara is told."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from email.message import EmailMessage
 
 import pytest
 
@@ -29,7 +30,7 @@ from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from zone import Zone, serving
 
@@ -38,12 +39,12 @@ SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
 LUNCH = "Re: Lunch at noon?"
 
 
-def own_id(message):
+def own_id(message: Message) -> str:
     """Return the Message-ID of a message as an email."""
     return render(message, SETTINGS)["Message-ID"]
 
 
-def old_id(cause, approval):
+def old_id(cause: str, approval: str) -> str:
     """Return the Message-ID that the last version gave the mail for a cause."""
     short = base64.b32encode(hashlib.sha256(cause.encode()).digest()[:16]).decode()
     return f"<signoff.{short.rstrip('=').lower()}.{approval}@signoff.example>"
@@ -66,7 +67,7 @@ async def says(office: Channels) -> AsyncIterator[Says]:
         zone.publish(COMPANY)
         intake = intake_of(office, zone)
 
-        async def signed(token, text="yes", **headers):
+        async def signed(token: str, text: str = "yes", **headers: str) -> Mapping[str, Message]:
             fields = ("from", "to", "subject", "date", "message-id", "content-type", "references")
             raw = answer(token, text, **{k.replace("_", "-"): v for k, v in headers.items()})
             return await take(office, COMPANY.sign(raw, fields=fields), intake=intake)
@@ -74,7 +75,7 @@ async def says(office: Channels) -> AsyncIterator[Says]:
         yield signed
 
 
-def card_of(office, approval):
+def card_of(office: Channels, approval: Approval) -> EmailMessage:
     """Return the mail of a card."""
     return render(office.channel.find(approval.id), SETTINGS)
 
@@ -121,7 +122,7 @@ FOREIGN = {
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("text", ["yes", "no", "claim", "forward to cleo: x", "comment: hello"])
 async def test_nothing_is_done_by_an_answer_to_something_else(
-    office: Channels, says: Says, headers, text: str
+    office: Channels, says: Says, headers: dict[str, str], text: str
 ) -> None:
     """Neither a yes nor a no, nor anything short of them."""
     other, _ = await office.ask()
@@ -156,7 +157,9 @@ OURS = {
 
 
 @pytest.mark.parametrize("headers", OURS.values(), ids=OURS)
-async def test_mail_programs_answer_as_they_do(office: Channels, says: Says, headers) -> None:
+async def test_mail_programs_answer_as_they_do(
+    office: Channels, says: Says, headers: dict[str, str]
+) -> None:
     """They drop the thread or keep it, and change the subject a little."""
     approval, token = await office.ask()
     tag = approval.id[-4:]
@@ -183,7 +186,7 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office:
     question = office.channel.find(approval.id, Kind.QUESTION)
     intake = Intake(office.desk, mailbox=MAILBOX)
 
-    async def riley(**headers):
+    async def riley(**headers: str) -> State:
         raw = answer(question.token, "withdraw", sender=RILEY.email, **headers)
         await take(office, raw, intake=intake)
         return (await office.ledger.approval(approval.id)).state

@@ -55,7 +55,7 @@ async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
     ("strangers", "whats"),
     [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
 )
-def test_it_is_foreseen(strangers: bool, whats) -> None:
+def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
     """What `policy explain` shows is what the router does."""
     line = foresee(
         [Policy(name="p", ask=("mara",))],

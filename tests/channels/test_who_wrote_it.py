@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import email.policy
-from collections.abc import AsyncIterator
+import ipaddress
+from collections.abc import AsyncIterator, Iterable
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import PATIENCE_WITH_DNS, Intake
 from signoff.channels.email.inbound.stored import store
+from signoff.channels.pipeline.port import Message
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory, Person
@@ -40,7 +43,9 @@ def card_address(token: str) -> str:
     return f"{local}+{token}@{domain}"
 
 
-def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str):
+def answer(
+    token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str
+) -> bytes:
     """Return an answer, not signed."""
     # Mail programs do not fold Message-IDs.
     mail = EmailMessage(policy=email.policy.default.clone(max_line_length=900))
@@ -55,7 +60,14 @@ def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com
     return mail.as_bytes().replace(b"From: SENDER", b"From: " + sender.encode())
 
 
-async def take(channels, raw, *, intake=None, recipients=(), peer="203.0.113.9"):
+async def take(
+    channels: Channels,
+    raw: bytes,
+    *,
+    intake: Intake | None = None,
+    recipients: Iterable[str] = (),
+    peer: str = "203.0.113.9",
+) -> dict[str, Message]:
     """Store a mail, work through the intake, and return what is delivered, by person."""
     await store(channels.ledger, raw, sender="mara@example.com", recipients=recipients, peer=peer)
     channels.channel.delivered.clear()
@@ -64,7 +76,9 @@ async def take(channels, raw, *, intake=None, recipients=(), peer="203.0.113.9")
     return {message.person: message for message in channels.channel.delivered}
 
 
-def intake_of(channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more):
+def intake_of(
+    channels: Channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more: Any
+) -> Intake:
     """Return an intake that verifies signatures where there is a zone."""
     txt = Txt([zone.server], timeout=0.2) if zone is not None else None
     authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
@@ -331,9 +345,7 @@ async def test_a_domain_may_be_written_in_its_own_letters(channels: Channels) ->
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-def _networks(*names):
-    import ipaddress
-
+def _networks(*names: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     return [ipaddress.ip_network(name) for name in names]
 
 

@@ -221,7 +221,7 @@ def test_people_have_clean_addresses() -> None:
         (86_400 * 400, "400 days", "400d"),
     ],
 )
-def test_durations_for_the_eye(seconds, rounded: str, largest: str) -> None:
+def test_durations_for_the_eye(seconds: float, rounded: str, largest: str) -> None:
     """Rounded to one unit in a sentence, cut off at two in a table."""
     assert roughly(timedelta(seconds=seconds)) == rounded
     assert coarse(timedelta(seconds=seconds)) == largest

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from celery import Celery
 
 from promises.plant import MANAGER, plant
 from signoff.broker import stages
@@ -133,7 +134,7 @@ def _signed(secret: str, body: bytes) -> dict[str, str]:
     }
 
 
-def _purge(celery, queues: list[str]) -> None:
+def _purge(celery: Celery, queues: list[str]) -> None:
     with celery.connection_for_write() as connection:
         for name in queues:
             connection.default_channel.queue_purge(name)

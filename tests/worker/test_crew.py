@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from google.adk.models.llm_response import LlmResponse
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -149,7 +150,9 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
     begun, all_there = 0, asyncio.Event()
     original = type(model).generate_content_async
 
-    async def gathering(self: object, *args: object, **kwargs: object):
+    async def gathering(
+        self: object, *args: object, **kwargs: object
+    ) -> AsyncIterator[LlmResponse]:
         nonlocal begun
         begun += 1
         if begun >= 100:

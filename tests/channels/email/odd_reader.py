@@ -2,12 +2,13 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 from signoff.channels.email.inbound import reader
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 
-def odd(raw: bytes, sent_lines=()) -> IncomingMail:
+def odd(raw: bytes, sent_lines: Sequence[str] = ()) -> IncomingMail:
     """Read a mail, unless it says otherwise."""
     while b"!hang" in raw:
         pass

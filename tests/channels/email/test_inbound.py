@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import aiosmtplib
 import pytest
@@ -28,7 +29,7 @@ MAILBOX = "approvals@signoff.example"
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n.dot\r\n"
 
 
-def settings(**inbound):
+def settings(**inbound: Any) -> EmailSettings:
     """Return settings that listen on a port of the system's choice."""
     return EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(**({"port": 0} | inbound)))
 
@@ -51,7 +52,13 @@ async def address(ledger: Ledger) -> str:
     return f"approvals+{token}@signoff.example"
 
 
-async def send(server, recipients, raw=MAIL, sender="mara@example.com", **options):
+async def send(
+    server: MailServer,
+    recipients: list[str],
+    raw: bytes = MAIL,
+    sender: str = "mara@example.com",
+    **options: Any,
+) -> Any:
     """Send a mail as a mail server would."""
     client = aiosmtplib.SMTP(
         hostname="127.0.0.1", port=server.port, local_hostname="mx.example", start_tls=False
@@ -266,7 +273,7 @@ async def test_a_ledger_that_fails_at_the_end_is_not_hidden(
     """When the mail cannot be stored, the answer to its data is that it may come again."""
     from signoff.core.base.errors import LedgerUnavailable
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise LedgerUnavailable("away")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -280,7 +287,7 @@ async def test_a_bug_of_ours_is_the_senders_to_try_again(
 ) -> None:
     """An unexpected error tells the sender nothing about us, and to come again."""
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise KeyError("secret detail")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -377,12 +384,14 @@ async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
         await server.stop()
 
 
-def trusting(certificate):
+def trusting(certificate: Path) -> ssl.SSLContext:
     """Return the TLS of a client that trusts this certificate alone."""
     return ssl.create_default_context(cafile=certificate)
 
 
-async def connected(server, context, *, start_tls=True):
+async def connected(
+    server: MailServer, context: ssl.SSLContext | None, *, start_tls: bool = True
+) -> aiosmtplib.SMTP:
     """Return a client that has said hello, encrypted or not."""
     client = aiosmtplib.SMTP(
         hostname="localhost",

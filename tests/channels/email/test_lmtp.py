@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 
 import pytest
@@ -44,7 +44,9 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     await running.stop()
 
 
-async def swaks(server, *recipients, body="approve"):
+async def swaks(
+    server: MailServer, *recipients: str, body: str = "approve"
+) -> tuple[int | None, str]:
     """Send a mail by LMTP with swaks; return its exit code and what was said."""
     if shutil.which("swaks") is None:
         missing("swaks", "apt-get install swaks")
@@ -60,7 +62,9 @@ async def swaks(server, *recipients, body="approve"):
     return process.returncode, said.decode()
 
 
-async def talk(server, *lines):
+async def talk(
+    server: MailServer, *lines: bytes
+) -> tuple[list[bytes], asyncio.StreamReader, asyncio.StreamWriter]:
     """Send lines one after the other, and return the first line of each answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answers = [await reader.readline()]
@@ -72,7 +76,7 @@ async def talk(server, *lines):
     return answers, reader, writer
 
 
-def opening(addresses):
+def opening(addresses: Iterable[str]) -> tuple[bytes, ...]:
     """Return the commands up to the mail."""
     recipients = [b"RCPT TO:<" + one.encode() + b">" for one in addresses]
     return (b"LHLO mx.example", b"MAIL FROM:<mara@example.com>", *recipients, b"DATA")
@@ -136,11 +140,15 @@ async def test_what_is_too_large_is_refused_for_each_recipient(
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("away"), KeyError("a bug")])
 async def test_what_fails_here_is_deferred_for_each_recipient(
-    server: MailServer, ledger: Ledger, addresses: list[str], monkeypatch: pytest.MonkeyPatch, error
+    server: MailServer,
+    ledger: Ledger,
+    addresses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     """Redis that goes away in between, and a bug of ours, lose nothing."""
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise error
 
     monkeypatch.setattr(ledger, "commit", commit)

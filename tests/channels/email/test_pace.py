@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from structlog.testing import LogCapture
 
 from builders import MARA, NOON, asked_approval, people
-from channels.conftest import Channels, SinkFactory
+from channels.conftest import Channels, Sink, SinkFactory
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.email.outbound.pace import AGAIN, Pace
@@ -36,7 +37,7 @@ def messages(count: int) -> list[Message]:
     ]
 
 
-def channel(ledger, sink, **smtp):
+def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
     """Return a channel that sends there, at a pace held in the ledger."""
     settings = sink.settings(**smtp)
     return EmailChannel(settings, pace=Pace(ledger, settings.smtp))

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -46,7 +46,7 @@ async def odd() -> AsyncIterator[Readers]:
 async def test_it_reads_as_in_this_process(readers: Readers) -> None:
     """The same value comes out, our own lines are known, and one process serves many mails."""
 
-    async def mine(recipients):
+    async def mine(recipients: Sequence[str]) -> list[str]:
         assert recipients == read_mail(PLAIN).recipients
         return ["mine"]
 
@@ -196,7 +196,7 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(
 @pytest.mark.parametrize(
     ("lines", "read"), [(["x" * 100] * 1000, 20_000), (["y" * 70_000], 65_536)]
 )
-def test_the_scan_is_capped(lines, read: int) -> None:
+def test_the_scan_is_capped(lines: list[str], read: int) -> None:
     """Of a body 200 lines and 64 KB are looked at, so a command below them is none."""
     mail = read_mail(reply("a" * 26, "\n".join([*lines, "approve"])))
     assert "approve" not in mail.own_text

@@ -13,15 +13,13 @@ from channels.conftest import Channels
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.testing import VirtualClock
 from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 
 
 @pytest.fixture
-async def office(still_channels: Channels, clock: VirtualClock) -> Channels:
+async def office(still_channels: Channels) -> Channels:
     """The stages of the channels on a still clock; a policy that always wants a second step."""
     still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
-    still_channels.clock = clock
     return still_channels
 
 

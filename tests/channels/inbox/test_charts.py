@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, RILEY
@@ -48,7 +49,7 @@ async def office(office: Channels) -> Channels:
     return office
 
 
-def rows(page) -> list[list[str]]:
+def rows(page: httpx.Response) -> list[list[str]]:
     """Return the rows of all tables, as words."""
     found = re.findall(r"<tr>(.*?)</tr>", page.text, re.DOTALL)
     return [
@@ -57,12 +58,12 @@ def rows(page) -> list[list[str]]:
     ]
 
 
-def bars(root) -> list[tuple[str, float]]:
+def bars(root: ET.Element) -> list[tuple[str, float]]:
     """Return the kinds and widths of the pieces of a drawing."""
     return [(one.get("class"), float(one.get("width"))) for one in root.iter("rect")]
 
 
-def drawings(page) -> dict[str, ET.Element]:
+def drawings(page: httpx.Response) -> dict[str, ET.Element]:
     """Return the drawings by their titles."""
     found = re.findall(r"<svg.*?</svg>", page.text, re.DOTALL)
     roots = [ET.fromstring(one) for one in found]

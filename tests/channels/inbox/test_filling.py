@@ -102,7 +102,7 @@ def untouched(made: tuple[Control, ...]) -> dict[str, str]:
 
 
 @given(template=TEMPLATES)
-def test_what_nobody_touched_is_what_it_started_as(template) -> None:
+def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue]) -> None:
     """Whatever a template holds: no value is changed or refused by being shown and sent back."""
     approval = make_approval(template=template)
     wanted = fields(approval)
@@ -117,7 +117,7 @@ def test_what_nobody_touched_is_what_it_started_as(template) -> None:
 
 
 @given(template=TEMPLATES, other=st.data())
-def test_what_is_chosen_comes_back(template, other) -> None:
+def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
     """Other values of the same kinds, written into the inputs as they are shown, are read back."""
     approval = make_approval(template={**template, "note": "x"})
     wanted, sent, meant = fields(approval), {}, {}
@@ -154,7 +154,7 @@ def test_what_is_chosen_comes_back(template, other) -> None:
 @given(
     sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
 )
-def test_whatever_is_sent_is_read_or_refused_at_its_field(sent) -> None:
+def test_whatever_is_sent_is_read_or_refused_at_its_field(sent: dict[str, str]) -> None:
     """No text raises anything else, and nothing that is read does not fit its kind."""
     approval = of_schema(SCHEMA)
     wanted = fields(approval)
@@ -226,7 +226,7 @@ def test_a_schema_filled_in() -> None:
         ({"map": {"a": 1}}, "[" * 40_000, "too deep"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(template, text: str, says: str) -> None:
+def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says: str) -> None:
     """In words, beside what was written."""
     wanted = fields(make_approval(template=template))
     with pytest.raises(PayloadErrors) as error:

@@ -33,7 +33,7 @@ NAMES = st.sampled_from(
 
 
 @given(WANTED, st.none() | PLACES)
-def test_an_address_says_what_it_was_made_of(wanted, place) -> None:
+def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None) -> None:
     """Whatever is wanted, and whichever page of it, comes back from its address."""
     query = dict(parse_qsl(wanted.query(place), strict_parsing=True))
     found = Wanted.of(query, sort=Sort.OLDEST)
@@ -42,7 +42,7 @@ def test_an_address_says_what_it_was_made_of(wanted, place) -> None:
 
 
 @given(st.dictionaries(NAMES, st.text(max_size=300)))
-def test_any_other_address_is_refused_or_read(query) -> None:
+def test_any_other_address_is_refused_or_read(query: dict[str, str]) -> None:
     """There is no third: what cannot be read is told, and nothing worse happens."""
     with suppress(BadForm):
         assert len(Wanted.of(query, sort=Sort.OLDEST).q) <= 200

@@ -7,6 +7,7 @@ from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
 
+import httpx
 import pyotp
 import pytest
 
@@ -48,7 +49,7 @@ async def office(office: Channels) -> Channels:
     return office
 
 
-def ids(page) -> list[str]:
+def ids(page: httpx.Response) -> list[str]:
     """Return the ids of the lines of a list, in their order."""
     assert page.status_code == 200, page.text
     return re.findall(r'id="open-(ap_[a-z2-7]{16})"', page.text)
@@ -59,7 +60,7 @@ def lasting(hours: int) -> Policy:
     return FINANCE.model_copy(update={"within": Span(timedelta(hours=hours))})
 
 
-async def three(office):
+async def three(office: Channels) -> list[str]:
     """Open three requests, half an hour apart, the last of them due first."""
     found = []
     for hours in (4, 4, 1):
@@ -147,7 +148,7 @@ async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.Mon
         ("queue=other", set()),
     ],
 )
-async def test_filters(browser: Browser, office: Channels, query: str, found) -> None:
+async def test_filters(browser: Browser, office: Channels, query: str, found: set[int]) -> None:
     """By words, tool, app, person, where it stands, when it is due, and queue."""
     first, _ = await office.ask(amount=1, purpose="Train to Bern")
     second, _ = await office.ask(amount=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
@@ -13,7 +13,8 @@ import uvicorn
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
-from signoff.broker.ledger.follow import batches, latest
+from signoff.broker.ledger.follow import Entry, batches, latest
+from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
 from signoff.channels.inbox.pages.live import ANYTHING, Hub, Listener
@@ -215,7 +216,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     """However many listen, the audit is read once; the last one who goes ends the reading."""
     reading = []
 
-    async def counted(store, *, start):
+    async def counted(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         reading.append(start)
         async for batch in batches(store, start=start):
             yield batch
@@ -244,7 +245,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     """The reading goes on behind the last entry that was read, and misses nothing."""
     starts = []
 
-    async def failing(store, *, start):
+    async def failing(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         starts.append(start)
         async for batch in batches(store, start=start):
             yield batch

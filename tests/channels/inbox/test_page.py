@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from visitor import Browser, forms_of
 FREE = Policy(name="free", ask=("mara",), within="4h")
 
 
-async def noted(office, **parts):
+async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     """Open an approval to which Mara has said yes by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     said = {"reason": parts.pop("reason", "fine by me")}
@@ -242,7 +243,9 @@ async def test_signing_out(browser: Browser, office: Channels) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "again"), [((29, 29), 200), ((31,), 303), ((25,) * 29, 303)])
-async def test_a_session_ends(browser: Browser, office: Channels, minutes, again: int) -> None:
+async def test_a_session_ends(
+    browser: Browser, office: Channels, minutes: tuple[int, ...], again: int
+) -> None:
     """After half an hour without use, and after half a day in any case."""
     await browser.sign_in()
     for some in minutes:

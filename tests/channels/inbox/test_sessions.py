@@ -16,6 +16,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions, sign_out_everywh
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 from visitor import SETTINGS, Browser
@@ -29,7 +30,9 @@ def sessions(office: Channels) -> Sessions:
     return Sessions(office.ledger, SETTINGS)
 
 
-async def begin(browser, office, *, how=How.LINK, person=MARA):
+async def begin(
+    browser: Browser, office: Channels, *, how: How = How.LINK, person: Person = MARA
+) -> str:
     """Be signed in without a second factor."""
     sessions = Sessions(office.ledger, SETTINGS)
     browser.session = await sessions.begin(person.id, how=how, also=Change())

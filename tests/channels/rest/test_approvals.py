@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused
 from channels.rest.conftest import Office
@@ -14,13 +16,13 @@ from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
 
 
-async def pending(office, **parts) -> Approval:
+async def pending(office: Office, **parts: Any) -> Approval:
     """Return an approval that waits for Mara and Cleo."""
     _, (approval,) = await paused(office.desk.ledger, **parts)
     return approval
 
 
-def yes(approval: Approval, **more) -> dict:
+def yes(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
     """Return the body of a yes."""
     return {"digest": approval.digest, **more}
 

@@ -59,7 +59,7 @@ async def some(office: Office) -> list[Approval]:
     ],
 )
 async def test_what_is_wanted_is_found_in_its_order(
-    office: Office, admin: httpx.AsyncClient, query, places
+    office: Office, admin: httpx.AsyncClient, query: dict[str, str], places: list[int]
 ) -> None:
     """By words, state, queue, person and deadline; the newest, the oldest or the next due first."""
     made = await some(office)

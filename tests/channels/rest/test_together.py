@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 
 from builders import CLEO, paused
@@ -10,7 +12,7 @@ from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
 
 
-async def harmless(office: Office, *, batch: bool = True, **parts) -> Approval:
+async def harmless(office: Office, *, batch: bool = True, **parts: Any) -> Approval:
     """Return an approval that its policy calls harmless."""
     _, (was,) = await paused(office.desk.ledger, **parts)
     terms = was.terms.model_copy(update={"batch": batch})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from builders import CLEO, MARA, RILEY
@@ -15,7 +17,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
 
 
-def buttons(card):
+def buttons(card: dict[str, Any]) -> list[str]:
     """Return the ids of the buttons of a card."""
     actions = next(one for one in card["blocks"] if one["type"] == "actions")
     return [one["action_id"].removeprefix("signoff.") for one in actions["elements"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def later(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
     return SlackChannel(web_api, still_ledger, app="xoxb")
 
 
-def message(clock: VirtualClock, directory: Directory, name: str = "1", **changes) -> Message:
+def message(clock: VirtualClock, directory: Directory, name: str = "1", **changes: Any) -> Message:
     """Return a card; `hours` from now is its deadline."""
     hours = changes.pop("hours", 1)
     shown = card(make_approval(), directory)

@@ -14,12 +14,12 @@ from signoff.broker.work import ReportResult
 from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.channels.slack.outbound.channel import SlackChannel
 from signoff.channels.slack.web import SCOPES, SlackWeb
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Asked, State
 from signoff.core.base.errors import SlackDeferred, SlackRefused
 from signoff.core.cards.card import card
 
 
-async def asked(office: Office, approval: str):
+async def asked(office: Office, approval: str) -> Asked:
     """Return the first delivery of an approval."""
     return (await office.ledger.approval(approval)).asked[0]
 

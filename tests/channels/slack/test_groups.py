@@ -11,13 +11,13 @@ from signoff.core.policies.levels import Level
 from signoff.core.routing.resolve import find
 
 
-def keeper(office, *groups):
+def keeper(office: Office, *groups: str) -> GroupKeeper:
     """Return what looks up these groups."""
     identities = Identities(office.web, office.directory)
     return GroupKeeper(office.desk.ledger, office.web, identities, groups)
 
 
-async def who(office, group):
+async def who(office: Office, group: str) -> list[str]:
     """Return who is asked when a level asks a group."""
     directory = await office.desk.people.directory()
     now = await office.desk.ledger.now()
