@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
@@ -106,9 +106,9 @@ def ask(
     return approval.ask(terms, entries, now=now)[0]
 
 
-def asked_approval(**parts: object) -> Approval:
+def asked_approval(**parts: Any) -> Approval:
     """Return an approval that Mara and Cleo are asked about; `parts` go to `make_approval`."""
-    return ask(make_approval(**parts))  # type: ignore[arg-type]
+    return ask(make_approval(**parts))
 
 
 async def paused(

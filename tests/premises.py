@@ -162,7 +162,7 @@ class Premises:
         """Have the link mailed that was asked for, and return it as it stands in the mail."""
         await self.links.drain()
         text = present(self.mails.mails[-1].get_body(("plain",))).get_content()
-        return re.findall(r"http://\S+", text)[0]
+        return str(re.findall(r"http://\S+", text)[0])
 
     async def open(self, path: str | Approval = "/inbox/") -> None:
         """Open a page."""

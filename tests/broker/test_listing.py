@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people
+from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people, present
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -60,7 +60,7 @@ async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> Non
         await ledger.commit(Change().put(one, was=None))
     seen, before = [], None
     while rows := await listing.requests(ledger, RILEY, before=before, limit=2):
-        seen += [one.origin.user for _, one in rows]
+        seen += [present(one).origin.user for _, one in rows]
         before = rows[-1][0]
     assert sorted(seen) == ["R.Voss@example.net", "RILEY", "riley", "riley"]
 
@@ -73,7 +73,8 @@ async def _numbers(before: Place | None, most: int) -> list[tuple[Place, int | N
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])
 async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
     """Each looks at a limited number, and together they have what is to be kept, once."""
-    seen, before, parts = [], None, list[Part[int]]()
+    seen: list[int] = []
+    before, parts = None, list[Part[int]]()
     while not parts or parts[-1].then is not None:
         found = await part(_numbers, lambda one: one % 3 == 0, before=before, limit=limit, most=100)
         parts.append(found)

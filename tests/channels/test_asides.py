@@ -6,7 +6,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker.timers.reconciler import Reconciler
@@ -98,7 +98,7 @@ async def test_a_question_back_its_answer_and_the_approval(office: Channels) -> 
 
     await says(office, MARA, told["mara"].token, "approve")
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.by) == (State.APPROVED, "mara")
+    assert (after.state, present(after.decision).by) == (State.APPROVED, "mara")
     whats = await office.whats(approval)
     assert whats.index(What.ASKED_BACK) < whats.index(What.ANSWERED_BACK)
     assert whats.index(What.ANSWERED_BACK) < whats.index(What.APPROVED)
@@ -138,8 +138,8 @@ async def test_the_requester_withdraws_by_a_reply(office: Channels) -> None:
     token = (await says(office, MARA, tokens["mara"], "ask: really?"))["riley"].token
     told = await says(office, RILEY, token, "withdraw: it was a mistake")
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.by) == (State.WITHDRAWN, "riley")
-    assert after.decision.reason == "it was a mistake"
+    assert (after.state, present(after.decision).by) == (State.WITHDRAWN, "riley")
+    assert present(after.decision).reason == "it was a mistake"
     assert (await office.ledger.run(approval.origin.run)).state is RunState.ANSWERED
     assert told["riley"].headline == "Withdrawn: reimburse"
     assert {told["mara"].kind, told["cleo"].kind} == {Kind.OUTCOME}
@@ -172,7 +172,7 @@ async def test_a_claim_is_said_and_the_others_are_told_when_they_answer(office: 
     await says(office, MARA, tokens["mara"], "release")
     await says(office, CLEO, tokens["cleo"], "approve")
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.by) == (State.APPROVED, "cleo")
+    assert (after.state, present(after.decision).by) == (State.APPROVED, "cleo")
 
 
 async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
@@ -214,7 +214,7 @@ async def test_a_place_is_handed_on(office: Channels) -> None:
     assert "went to Dan Roe" in told["mara"].text
     await says(office, DAN, card.token, "approve")
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.by) == (State.APPROVED, "dan")
+    assert (after.state, present(after.decision).by) == (State.APPROVED, "dan")
 
 
 @pytest.mark.parametrize(

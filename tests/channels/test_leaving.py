@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present
 from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from signoff.broker.ledger import audit
@@ -40,7 +40,7 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
 async def absence_of(channels: Channels, person: str = "mara") -> Absence | None:
     """Return the absence that counts now."""
     found = (await channels.desk.people.directory()).get(person)
-    return found.absence(await channels.ledger.now())
+    return present(found).absence(await channels.ledger.now())
 
 
 async def test_a_signed_mail_says_who_is_away_and_who_decides(
@@ -51,7 +51,7 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
     assert told["mara"].headline == f"You are away until {UNTIL}"
     assert "Cleo Park decides instead of you" in told["mara"].text
-    absence = await absence_of(channels)
+    absence = present(await absence_of(channels))
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     entries = [
         Event.model_validate_json(one) async for _, one, _ in audit.entries(channels.ledger.store)
@@ -117,4 +117,4 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
         [mara, *(one for one in channels.directory if one.id != "mara")]
     )
     await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
-    assert (await absence_of(channels)).delegate == ""
+    assert present(await absence_of(channels)).delegate == ""

@@ -7,7 +7,7 @@ import pytest
 from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
-from builders import CLEO, MARA, NOON, asked_approval, make_call, people
+from builders import CLEO, MARA, NOON, asked_approval, make_call, people, present
 from signoff.channels.words import phrases
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Person
@@ -31,7 +31,7 @@ def ended(
         case State.REJECTED:
             return approval.reject(by, people(), channel="email", now=NOON, reason=reason)[0]
         case State.TIMED_OUT:
-            return approval.time_out(now=approval.deadline)[0]
+            return approval.time_out(now=present(approval.deadline))[0]
         case State.WITHDRAWN:
             return approval.withdraw(by="riley", reason=reason, now=NOON)[0]
         case _:

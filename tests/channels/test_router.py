@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
@@ -40,7 +40,7 @@ async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
     assert await channels.router.drain() == 1
 
     approval = await channels.ledger.approval(opened.id)
-    assert approval.terms.policy == "large"
+    assert present(approval.terms).policy == "large"
     assert [(one.person, one.channel, one.address) for one in approval.asked] == [
         ("mara", "email", "mara@example.com"),
         ("cleo", "email", "cleo@example.com"),
@@ -64,7 +64,7 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: 
     assert {item.id for item in items} == {f"card:{approval.id}:{p}" for p in ("mara", "cleo")}
     for item in items:
         holder = await find_holder(channels.ledger, item.body["token"])
-        assert (holder.approval, holder.person, holder.channel) == (
+        assert (present(holder).approval, present(holder).person, present(holder).channel) == (
             approval.id,
             item.body["person"],
             "email",
@@ -181,7 +181,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     channels = still_channels
     approval = await channels.open()
 
-    def choose(*_: object, **__: object) -> None:
+    def choose(*_: object, **__: Any) -> None:
         raise ZeroDivisionError("a policy of the third kind")
 
     monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
@@ -195,7 +195,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     assert "ZeroDivisionError" in event.why
     async with channels.ledger.store.translated_client() as client:
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
-        record = json.loads((await client.get(key)).split(" ", 2)[2])
+        record = json.loads(present(await client.get(key)).split(" ", 2)[2])
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
@@ -230,7 +230,7 @@ async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> No
         ("mara", True),
         ("cleo", False),
     ]
-    assert after.terms.policy == "default"
+    assert present(after.terms).policy == "default"
     assert await channels.whats(approval) == [
         What.OPENED,
         What.ASKED,

@@ -10,7 +10,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import MARA, RILEY
+from builders import MARA, RILEY, present
 from channels.conftest import Channels
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
@@ -77,7 +77,7 @@ async def says(office: Channels) -> AsyncIterator[Says]:
 
 def card_of(office: Channels, approval: Approval) -> EmailMessage:
     """Return the mail of a card."""
-    return render(office.channel.find(approval.id), SETTINGS)
+    return render(present(office.channel.find(approval.id)), SETTINGS)
 
 
 async def test_a_yes_to_another_mail_is_asked_back(office: Channels, says: Says) -> None:
@@ -173,7 +173,7 @@ async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) ->
     approval, token = await office.ask()
     card = card_of(office, approval)
     assert subject_of(token).endswith(f"#{approval.id[-4:]}")
-    page = card.get_body(("html",)).get_content()
+    page = present(card.get_body(("html",))).get_content()
     assert f"%23{approval.id[-4:]}" in page
 
 
@@ -187,12 +187,12 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office:
     intake = Intake(office.desk, mailbox=MAILBOX)
 
     async def riley(**headers: str) -> State:
-        raw = answer(question.token, "withdraw", sender=RILEY.email, **headers)
+        raw = answer(present(question).token, "withdraw", sender=RILEY.email, **headers)
         await take(office, raw, intake=intake)
         return (await office.ledger.approval(approval.id)).state
 
     assert await riley(Subject=LUNCH) is State.PENDING
-    ours = own_id(question)
+    ours = own_id(present(question))
     assert await riley(**{"In-Reply-To": ours, "Message-ID": "<2@x.example>"}) is State.WITHDRAWN
 
 

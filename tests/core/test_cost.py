@@ -9,6 +9,7 @@ import cel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
@@ -16,7 +17,7 @@ from signoff.core.policies.condition_cost import DEEPEST, MOST, cost, size_of
 from signoff.core.policies.matching import Verdict, weigh
 from signoff.core.policies.policy import Policy, second_step_needed
 
-NUMBERS = {"args": {"a": list(range(400)), "b": 1}}
+NUMBERS: dict[str, JsonValue] = {"args": {"a": [*range(400)], "b": 1}}
 TRIPLE = "args.a.all(x, args.a.all(y, args.a.all(z, x + y + z >= 0)))"
 
 FINE: dict[str, dict[str, Any]] = {
@@ -76,7 +77,7 @@ def test_who_is_asked_then() -> None:
     verdict, problem = weigh(policy, NUMBERS)
     assert verdict is Verdict.ERROR
     assert "too long" in problem
-    assert second_step_needed(TRIPLE, NUMBERS)  # type: ignore[arg-type] # facts of another shape
+    assert second_step_needed(TRIPLE, NUMBERS)
 
 
 def test_values_that_are_nested_too_deeply_are_not_judged() -> None:
@@ -97,7 +98,8 @@ def test_no_loop_runs_more_often_than_is_counted(
     lengths: list[int], gathers: bool, here: bool
 ) -> None:
     """Loops inside of loops, over lists of the call or over lists inside of those."""
-    body, facts = "true", {"args": {f"l{n}": [1] * length for n, length in enumerate(lengths)}}
+    body = "true"
+    args: dict[str, Any] = {f"l{n}": [1] * length for n, length in enumerate(lengths)}
     for depth in reversed(range(len(lengths))):
         body = f"args.l{depth}.all(x{depth}, {body})"
     times = math.prod(lengths)
@@ -105,13 +107,14 @@ def test_no_loop_runs_more_often_than_is_counted(
         rows: Any = 1
         for length in reversed(lengths):
             rows = [rows] * length
-        facts = {"args": {"l0": rows}}
+        args = {"l0": rows}
         body = "true"
         for depth in reversed(range(len(lengths))):
             body = f"{f'x{depth - 1}' if depth else 'args.l0'}.all(x{depth}, {body})"
     if gathers:
         body = f"args.l0.map(m, {body}).size() >= 0"
-        times *= lengths[0] ** 2 if not here else len(facts["args"]["l0"]) ** 2
+        times *= lengths[0] ** 2 if not here else len(rows) ** 2
+    facts: dict[str, JsonValue] = {"args": args}
     assert cel.compile(body).execute(facts) is True
     assert cost(body, facts) >= times
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import NOON, make_approval, make_origin
+from builders import NOON, make_approval, make_origin, present
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory, Person
@@ -223,7 +223,7 @@ def test_the_order_of_answers_does_not_matter(
                     break
                 person = directory.get(who)
                 say = approval.approve if verdict is Outcome.APPROVE else approval.reject
-                approval, _events = say(person, directory, channel="email", now=NOON)
+                approval, _events = say(present(person), directory, channel="email", now=NOON)
         ends.add(approval.state)
         shuffle.shuffle(said)  # type: ignore[attr-defined]
     assert len(ends) == 1

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, ask, asked_approval, make_approval, make_call, people
+from builders import (
+    CLEO,
+    MARA,
+    NOON,
+    ask,
+    asked_approval,
+    make_approval,
+    make_call,
+    people,
+    present,
+)
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.metrics import figures_of, percentile, week_of
 from signoff.core.policies.levels import Seat
@@ -72,10 +82,10 @@ def decided(
 def test_how_long_people_took() -> None:
     """By queue; what no queue was asked has a row of its own; deadlines and grants do not count."""
     late = asked_approval()
-    late, _ = late.time_out(now=late.deadline)
+    late, _ = late.time_out(now=present(late.deadline))
     granted, _ = decided(1).model_copy(), None
     granted = granted.model_copy(
-        update={"decision": granted.decision.model_copy(update={"grant": "gr_1"})}
+        update={"decision": present(granted.decision).model_copy(update={"grant": "gr_1"})}
     )
     all_ = [decided(hours, queue="finance") for hours in (1, 2, 3, 40)]
     found = figures_of([*all_, decided(5), late, granted, asked_approval()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -39,14 +40,14 @@ VALUES: st.SearchStrategy[JsonValue] = st.recursive(
 ARGS = st.dictionaries(st.sampled_from(["amount", "to", "tо", "Amount", "note"]), VALUES)
 
 
-def terms(rules: GrantRules | None = RULES, **parts: object) -> Terms:
+def terms(rules: GrantRules | None = RULES, **parts: Any) -> Terms:
     """Return the terms of a policy that asks Mara and Cleo."""
     return Terms.model_validate(
         {"policy": "expenses", "ask": ("mara", "cleo"), "grants": rules, **parts}
     )
 
 
-def call(args: dict[str, JsonValue] | None = None, **origin: str) -> Approval:
+def call(args: dict[str, JsonValue] | None = None, /, **origin: str) -> Approval:
     """Return an approval that nobody is asked about yet."""
     made = make_call("reimburse")
     if args is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,9 +36,9 @@ ROOT = Operator(name="root (cli)")
 HOUR = timedelta(hours=1)
 
 
-def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: object) -> Approval:
+def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: Any) -> Approval:
     """Return an approval that Mara and Cleo are asked about, claimed by one of them."""
-    return collaboration.claim(asked_approval(), by, DIRECTORY, now=now, **parts)[0]  # type: ignore[arg-type]
+    return collaboration.claim(asked_approval(), by, DIRECTORY, now=now, **parts)[0]
 
 
 def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approval:

@@ -20,7 +20,14 @@ from signoff.core.payloads.payload import (
     parse_values,
 )
 
-EXPENSE = {"amount": 0, "rate": 0.0, "urgent": False, "note": "", "any": None, "tags": ["x"]}
+EXPENSE: JsonValue = {
+    "amount": 0,
+    "rate": 0.0,
+    "urgent": False,
+    "note": "",
+    "any": None,
+    "tags": ["x"],
+}
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
 json_values = st.recursive(
@@ -167,7 +174,7 @@ def test_without_a_template_anything_is_taken() -> None:
 
 def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
     """Zero, empty text and None were chosen by nobody; False, [] and {} are values."""
-    template = {
+    template: JsonValue = {
         "n": 0,
         "r": 0.0,
         "s": "",
@@ -184,14 +191,16 @@ def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
 
 def test_a_payload_is_laid_over_its_template() -> None:
     """What a form leaves out stays as the template has it, at every depth."""
-    template = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
+    template: JsonValue = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
     assert check_payload(template, {"who": {"age": 31}, "free": {"k": [1]}, "list": [1, "a"]}) == {
         "amount": 5,
         "who": {"name": "Ada", "age": 31},
         "free": {"k": [1]},
         "list": [1, "a"],
     }
-    assert fill(template, {"amount": 6})["amount"] == 6
+    filled = fill(template, {"amount": 6})
+    assert isinstance(filled, dict)
+    assert filled["amount"] == 6
     assert check_payload({"rate": 0.5}, {"rate": 2}) == {"rate": 2.0}
     assert check_payload(None, {"a": [None, True, "x"]}) == {"a": [None, True, "x"]}
     assert check_payload({}, {}) == {}
@@ -236,7 +245,7 @@ def test_a_payload_of_another_shape_is_refused(
 
 def test_bottomless_payloads_are_refused() -> None:
     """Nesting has an end, so that checking it cannot exhaust the stack."""
-    deep: object = 1
+    deep: JsonValue = 1
     for _ in range(100):
         deep = [deep]
     with pytest.raises(PayloadError):
@@ -345,6 +354,7 @@ def test_any_text_is_a_day_or_is_refused(text: str) -> None:
         value = parse_values({"day": "2026-01-01"}, {"day": text})["day"]
     except PayloadError:
         return
+    assert isinstance(value, str)
     assert len(value) == 10
 
 

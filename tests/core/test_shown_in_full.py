@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,9 +30,9 @@ def card(shown: Shown, person: str = "mara", channel: str = "email", address: st
     return Asked(person=person, channel=channel, address=address, receipt="<1@x>", shown=shown)
 
 
-def approve(approval: Approval, channel: str, **more: object) -> Approval:
+def approve(approval: Approval, channel: str, **more: Any) -> Approval:
     """Let Mara approve."""
-    return approval.approve(MARA, people(), channel=channel, now=LATER, **more)[0]  # type: ignore[arg-type]
+    return approval.approve(MARA, people(), channel=channel, now=LATER, **more)[0]
 
 
 @pytest.mark.parametrize("channel", ["email", "slack", "mattermost"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from worker.office import MARA, Office
 WEEK = timedelta(days=7)
 
 
-async def approved(office: Office, **terms: object) -> tuple[Run, Approval]:
+async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
     """Bring a run to its pause, and let Mara approve it while no worker is there."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)

@@ -14,6 +14,7 @@ import aiosmtplib
 import pytest
 from structlog.testing import LogCapture
 
+from builders import present
 from channels.conftest import write_certificate
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -74,7 +75,7 @@ async def test_a_mail_is_stored_with_its_envelope(
     _, answer = await send(server, [address])
 
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.raw == MAIL
     assert (stored.sender, stored.recipients) == ("mara@example.com", (address,))
     assert item.body["mail"] == mail_key(
@@ -161,7 +162,7 @@ async def test_the_empty_sender_of_a_bounce(
     writer.close()
     await writer.wait_closed()
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.sender == ""
     assert stored.traced.startswith(b"Return-Path: <>\r\n")
 
@@ -214,7 +215,7 @@ async def test_utf8_addresses_and_eight_bit_text(
         mail_options=["SMTPUTF8"],
     )
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.sender == "müller@example.com"
     assert not stored.traced.startswith(b"Return-Path")
 
@@ -373,7 +374,7 @@ async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
     """Starts servers that offer STARTTLS."""
     running = []
 
-    async def start(**inbound: object) -> MailServer:
+    async def start(**inbound: Any) -> MailServer:
         server = MailServer(settings(**({"certificate": certificate} | inbound)), ledger)
         await server.start()
         running.append(server)

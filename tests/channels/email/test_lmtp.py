@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from builders import present
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
@@ -90,7 +91,7 @@ async def test_swaks_delivers_and_each_recipient_has_an_answer(
     assert code == 0, said
     assert said.count("250 2.0.0 OK, stored") == 2
     (item,) = (await ledger.claim(stages.INTAKE)).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert list(stored.recipients) == addresses
     assert b"approve" in stored.raw
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiosmtplib
 import pytest
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from builders import MARA, NOON, asked_approval, people
+from builders import MARA, NOON, asked_approval, people, present
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import subject_of
 from lmtp import deliver
@@ -95,7 +96,7 @@ class Office:
 
 
 @asynccontextmanager
-async def office(channels: Channels, **authentication: object) -> AsyncIterator[Office]:
+async def office(channels: Channels, **authentication: Any) -> AsyncIterator[Office]:
     """Run a gateway."""
     settings = EmailSettings(
         mailbox=MAILBOX,
@@ -252,7 +253,7 @@ async def test_another_program_verifies_our_signatures(
             pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
             path.write_bytes(key.private_bytes(*pem, serialization.NoEncryption()))
             ours = DkimSettings(domain="signoff.example", selector=path.stem, key=path)
-            signer = ours.signer()
+            signer = present(ours.signer())
             relays.zone.records[signer.name] = [signer.record]
             settings = EmailSettings(
                 mailbox=MAILBOX,

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from builders import present
 from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
@@ -149,7 +150,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
         "asyncio.run(main())\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"up\n"
+        assert present(process.stdout).readline() == b"up\n"
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
     assert len(children) == 2
@@ -175,7 +176,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
     key = quarantine_key(mail_id(bomb, sender="mara@example.com", recipients=[]))
     assert await channels.ledger.raw(key) is None
     await working
-    assert "seconds of work" in (await channels.ledger.raw(key))[1]
+    assert "seconds of work" in present(await channels.ledger.raw(key))[1]
 
 
 async def test_mails_are_processed_in_the_order_in_which_they_came(

@@ -96,7 +96,7 @@ async def test_a_certificate_for_another_name(
     smtp = sender(sink, host="ip6-localhost.localhost", security="tls", ca_file=certificate)
 
     async def here(
-        host: str, port: int, **_: object
+        host: str, port: int, **_: Any
     ) -> list[tuple[int, int, int, str, tuple[str, int]]]:
         return [(2, 1, 6, "", ("127.0.0.1", port))]
 

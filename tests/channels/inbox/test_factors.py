@@ -9,7 +9,7 @@ import pyotp
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from builders import CLEO, MARA, Snapshot
+from builders import CLEO, MARA, Snapshot, present
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.settings import InboxSettings
@@ -69,7 +69,7 @@ async def test_codes_are_a_person_s_own(factors: Factors, clock: VirtualClock) -
     store = factors._ledger.store
     async with store.translated_client() as client:
         stolen = await client.get(f"{store.prefix}factor:mara")
-        await client.set(f"{store.prefix}factor:cleo", stolen)
+        await client.set(f"{store.prefix}factor:cleo", present(stolen))
     assert not await factors.check(CLEO, app.at(clock.now()))
     assert not await factors.check(None, app.at(clock.now()))
 

@@ -6,12 +6,13 @@ import re
 from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
 import httpx
 import pyotp
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
@@ -192,7 +193,7 @@ async def test_where_a_search_was_cut_the_page_says_so(
     assert ids(page) == []
     assert "Searched 50 requests for this page" in page.text
     more = re.search(r'href="([^"]*)" rel="next"', page.text)
-    page = await browser.get(more[1].replace("&amp;", "&"))
+    page = await browser.get(present(more)[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
     assert "Searched" not in page.text
 
@@ -316,7 +317,7 @@ async def test_a_ledger_that_is_away(
 ) -> None:
     """The page says so, and a part that is fetched for an open page is not put into it."""
 
-    async def away(*_: object, **__: object) -> None:
+    async def away(*_: object, **__: Any) -> None:
         raise LedgerUnavailable("Redis is away.")
 
     await browser.sign_in()

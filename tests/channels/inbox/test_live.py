@@ -11,7 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger.follow import Entry, batches, latest
 from signoff.broker.ledger.store import Store
@@ -234,7 +234,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     assert set(listeners[1].take()) == {approval.id}
     assert listeners[2].take() == {}
     assert len(reading) == 1
-    task = hub._reader
+    task = present(hub._reader)
     for one in listeners:
         hub.detach(one)
     await asyncio.wait([task])

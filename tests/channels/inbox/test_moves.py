@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, MOVES, PLAIN, enter, hidden, send
 from signoff.channels.inbox.settings import page_of
@@ -38,7 +38,7 @@ async def test_claim_and_release(browser: Browser, office: Channels, asked: Appr
     """A claim keeps the decision for one; the other reads whose it is, and until when."""
     await enter(browser, MARA)
     assert (await send(browser, asked, "claim")).status_code == 303
-    assert (await office.ledger.approval(asked.id)).claimed.by == "mara"
+    assert present((await office.ledger.approval(asked.id)).claimed).by == "mara"
     mine = await browser.get(page_of(asked.id))
     assert "Claimed by <strong>Mara Lind</strong>" in mine.text
     await enter(browser, CLEO)

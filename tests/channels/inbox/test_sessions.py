@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -136,7 +136,7 @@ async def test_to_look_whether_a_session_stands_is_no_use_of_it(
 ) -> None:
     """A page that is only open keeps nobody signed in."""
     name = await sessions.begin("mara", how=How.LINK, also=Change())
-    session = await sessions.find(name)
+    session = present(await sessions.find(name))
     for minutes in (20, 9):
         clock.advance(timedelta(minutes=minutes))
         assert await sessions.stands(session)
@@ -164,7 +164,9 @@ async def test_an_operator_ends_all_sessions_of_a_person(
 
 async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -> None:
     """There is no name for it."""
-    session = await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    session = present(
+        await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    )
     await sessions.end_one(session.id, "mara")
     assert (await sessions.prove(session, "totp"))[1] == ""
 

@@ -12,7 +12,7 @@ import pytest
 from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 
-from builders import MARA
+from builders import MARA, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
@@ -199,7 +199,7 @@ async def test_strangers_are_refused(office: Office) -> None:
         assert "submit" not in office.workspace.views[-1]
         sent = view_submission(modal, filled(today, today), user, team=team)
         said = await office.handler.handle(sent)
-        assert "not among the people" in str(said["view"])
+        assert "not among the people" in str(present(said)["view"])
     assert not await noted(office, What.LEFT)
 
 

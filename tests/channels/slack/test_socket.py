@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from builders import present
 from channels.slack.office import Office
 from channels.slack.workspace import Workspace
 from deciding import Desk
@@ -85,8 +86,8 @@ async def test_a_dropped_connection_comes_back(office: Office, listener: SocketL
     """A connection that breaks is made again, and the other one is there meanwhile."""
     workspace = office.workspace
     approval = await office.open()
-    transport = workspace.sockets[0]._req.transport
-    transport.abort()
+    transport = present(workspace.sockets[0]._req).transport
+    present(transport).abort()
     await workspace.push(office.click("approve"), at=-1)
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
     await until(lambda: len(workspace.sockets) == 2)

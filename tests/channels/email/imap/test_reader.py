@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builders import present
 from channels.email.imap.conftest import MAIL, Box, Log, Reading
 from dovecot import Dovecot, dovecot
 from signoff.broker.ledger.ledger import Ledger
@@ -156,7 +157,7 @@ async def test_dying_between_storing_and_noting_costs_nothing(
     async with reading():
         await log.read_up_to(1)
     async with ledger.store.translated_client() as client:
-        await client.delete(ledger.store.prefix + cursor_key(box.settings().imap.mailbox))
+        await client.delete(ledger.store.prefix + cursor_key(present(box.settings().imap).mailbox))
     with box.look() as other:
         other.store("1:*", "-FLAGS", "($Signoff)")
     async with reading():
