@@ -85,7 +85,9 @@ class Sink:
         if "DATA" in self.answers:
             return self.answers["DATA"]
         self.envelopes.append(envelope)
-        mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        content = envelope.content
+        assert isinstance(content, bytes)
+        mail = email.message_from_bytes(content, policy=email.policy.default)
         self.mails.append(mail)
         if self.drop_after and len(self.mails) == self.drop_after:
             asyncio.get_running_loop().call_soon(present(server.transport).close)

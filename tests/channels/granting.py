@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
-from builders import MARA, make_origin, people
+from builders import MARA, make_call, make_origin, people
 from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -16,7 +16,6 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.grants.grant import Grant
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
-from signoff.testing import ToolCall
 
 RULES = GrantRules(
     who=("mara",), longest=timedelta(hours=8), vary=("amount",), limit="args.amount <= 500"
@@ -33,7 +32,7 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
     """Put a run of Riley's that waits for one call into the ledger; the call is to be routed."""
     now = await ledger.now()
     origin = make_origin(run=f"run_{name}", session=f"s_{name}", confirmation=f"adk-{name}")
-    call = ToolCall(id="fc-1", name="reimburse", args=args or {"amount": 100})
+    call = make_call("reimburse", **(args or {"amount": 100}))
     approval, events = Approval.open(origin, call, hint="", template=None, now=now)
     run = Run(
         id=origin.run,

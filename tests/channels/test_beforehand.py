@@ -71,8 +71,7 @@ async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Chan
         assert "8h and 20 calls at most; amount may differ" in shown
     assert "calls like it" not in plain_text(sent["cleo"], SETTINGS)
 
-    told = await says(office, MARA, sent["mara"].token, WISH)
-    headlines = [one.headline for one in told]
+    headlines = [one.headline for one in await says(office, MARA, sent["mara"].token, WISH)]
     assert any(one.startswith("Granted: calls like this of reimburse until") for one in headlines)
     assert "Recorded: you approved reimburse" in headlines
     assert (await office.ledger.approval(first.id)).state is State.APPROVED

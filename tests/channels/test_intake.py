@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from email.message import EmailMessage
 from typing import Any
@@ -59,7 +59,7 @@ async def take(
     raw: bytes,
     *,
     sender: str | None = "mara@example.com",
-    recipients: Iterable[str] = (),
+    recipients: Sequence[str] = (),
 ) -> list[Message]:
     """Store a mail and work through the intake and what it sends."""
     await store(channels.ledger, raw, sender=sender, recipients=recipients)
@@ -176,9 +176,9 @@ async def test_nonsense_is_answered_once_a_day(
     clock.advance(timedelta(hours=1))
     assert await take(channels, reply(token, "apple")) == []
     assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 11
-    async with channels.ledger.store.translated_client() as client:
-        (guard,) = await client.keys(f"{channels.ledger.store.prefix}told:*")
-        assert 0 < await client.pttl(guard) <= 86_400_000
+    client = channels.ledger.store.client
+    (guard,) = await client.keys(f"{channels.ledger.store.prefix}told:*")
+    assert 0 < await client.pttl(guard) <= 86_400_000
 
 
 async def test_after_nonsense_a_clear_answer_counts(channels: Channels) -> None:
@@ -330,7 +330,7 @@ async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels
         assert (
             b"secret" not in present(await client.get(channels.ledger.store.prefix + key)).encode()
         )
-        left = await client.pttl(channels.ledger.store.prefix + key)
+        left = await channels.ledger.store.client.pttl(channels.ledger.store.prefix + key)
     assert timedelta(days=6) < timedelta(milliseconds=left) <= timedelta(days=7)
 
 
@@ -356,7 +356,6 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
     channels = still_channels
     approval, token = await channels.ask()
     poison = reply(token, "poison")
-    real = intake_module.read_mail
 
     def read_mail(raw: bytes, *args: Any) -> IncomingMail:
         if b"poison" in raw:
@@ -420,7 +419,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     approval, token = await channels.ask()
     mail_settings = EmailSettings(mailbox=MAILBOX)
 
-    def lines(approval: Approval, person: str) -> set[str]:
+    def lines(approval: Approval, person: str) -> Collection[str]:
         return sent_lines(approval, person, directory=directory, settings=mail_settings)
 
     channels_intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines)
@@ -479,7 +478,7 @@ async def test_a_mail_is_read_once(channels: Channels) -> None:
         reads.append(raw)
         return await intake_module.read_here(raw, sent_to)
 
-    def lines(one: Approval, person: str) -> set[str]:
+    def lines(one: Approval, person: str) -> Collection[str]:
         assert (one.id, person) == (approval.id, MARA.id)
         return {"Please answer this card."}
 

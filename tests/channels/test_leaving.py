@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
-from builders import MARA, present
+from builders import MARA, present, proof_of
 from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from signoff.broker.ledger import audit
@@ -58,7 +58,7 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
     ]
     (left,) = [one for one in entries if one.what is What.LEFT]
     assert left.by == "mara"
-    assert left.more["proof"]["proven"] == "dmarc"
+    assert proof_of(left)["proven"] == "dmarc"
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
     back = await signed(told["mara"].token, "back", **{"Message-ID": "<2@mail.example>"})

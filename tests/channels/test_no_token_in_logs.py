@@ -30,8 +30,8 @@ SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
 
 async def by_smtp(
-    channels: Channels, limits: Limits, raws: Iterable[bytes], address: str
-) -> list[str]:
+    channels: Channels, limits: LimitSettings, raws: Iterable[bytes], address: str
+) -> list[int]:
     """Hand mails in by SMTP, and some more than are taken."""
     inbound = InboundSettings(port=0)
     server = MailServer(

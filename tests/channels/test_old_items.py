@@ -39,7 +39,11 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
     await channels.desk.approve(approval.id, MARA, channel="email")
     await replace(channels, mail, {"kind": "outcome", **about})
     change = Change()
-    for name, body in {"unheard": {"problem": "gone"}, "end": {"end": True, "said": "x"}}.items():
+    ends: dict[str, dict[str, JsonValue]] = {
+        "unheard": {"problem": "gone"},
+        "end": {"end": True, "said": "x"},
+    }
+    for name, body in ends.items():
         change.send_raw(mail, f"{name}:{approval.id}:mara", {"kind": "outcome", **about, **body})
     await channels.ledger.commit(change)
     await channels.delivery.drain()

@@ -66,7 +66,7 @@ def written(token: str, text: str, number: int, fields: tuple[str, ...] = SIGNED
     return COMPANY.sign(bare(token, text, number), fields=fields)
 
 
-async def votes(office: Office, approval: Approval) -> tuple[tuple[str, ...], tuple[str, ...]]:
+async def votes(office: Channels, approval: Approval) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who says yes, and who says no."""
     ballot = (await office.ledger.approval(approval.id)).ballot
     return ballot.yes, ballot.no

@@ -24,7 +24,7 @@ from signoff.core.routing import selection
 from signoff.testing import FakeChannel, VirtualClock
 
 
-async def deliveries(channels: Channels) -> list[Item]:
+async def deliveries(channels: Channels) -> tuple[Item, ...]:
     """Claim and return what waits for delivery."""
     return (await channels.ledger.claim("deliver.email")).items
 
@@ -45,7 +45,7 @@ async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
         ("mara", "email", "mara@example.com"),
         ("cleo", "email", "cleo@example.com"),
     ]
-    assert approval.deadline - opened.opened_at >= timedelta(hours=2)
+    assert present(approval.deadline) - opened.opened_at >= timedelta(hours=2)
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
     assert await channels.ledger.backlog() == {"deliver.email": 2, "run.finance": 0, "route": 0}
 
@@ -70,9 +70,9 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: 
             "email",
         )
         key = channels.ledger.store.prefix + token_key(item.body["token"])
-        async with channels.ledger.store.translated_client() as client:
-            left = timedelta(milliseconds=await client.pttl(key))
-            assert item.body["token"] not in await client.get(key)
+        client = channels.ledger.store.client
+        left = timedelta(milliseconds=await client.pttl(key))
+        assert item.body["token"] not in str(await client.get(key))
         assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
 
 
@@ -105,9 +105,10 @@ async def test_a_race_with_somebody_else_is_decided_anew(
 ) -> None:
     """An approval that is withdrawn between the reading and the commit is not asked about."""
     approval = await channels.open()
-    real, raced = outbox.read_each, []
+    real = outbox.read_each
+    raced: list[bool] = []
 
-    async def read_each(ledger: Ledger, ids: Sequence[str]) -> list[Approval]:
+    async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | Exception]:
         found = await real(ledger, ids)
         if not raced:
             raced.append(True)

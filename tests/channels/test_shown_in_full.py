@@ -74,8 +74,8 @@ async def office(channels: Channels, start_sink: SinkFactory) -> Office:
 
 def parts(mail: EmailMessage) -> tuple[str, str]:
     """Return the plain text and the HTML of a mail."""
-    plain, html = (mail.get_body((kind,)) for kind in ("plain", "html"))
-    return present(plain).get_content(), html.get_content()
+    plain, html = (present(mail.get_body((kind,))) for kind in ("plain", "html"))
+    return plain.get_content(), html.get_content()
 
 
 async def test_the_mail_says_that_it_is_cut_and_offers_no_yes(office: Office) -> None:

@@ -41,7 +41,7 @@ LUNCH = "Re: Lunch at noon?"
 
 def own_id(message: Message) -> str:
     """Return the Message-ID of a message as an email."""
-    return render(message, SETTINGS)["Message-ID"]
+    return str(render(message, SETTINGS)["Message-ID"])
 
 
 def old_id(cause: str, approval: str) -> str:

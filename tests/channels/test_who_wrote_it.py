@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import email.policy
 import ipaddress
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
+from builders import proof_of
 from channels.conftest import MAILBOX, Channels
 from channels.writing import subject_of
 from signoff.broker.ledger.change import Change
@@ -65,7 +66,7 @@ async def take(
     raw: bytes,
     *,
     intake: Intake | None = None,
-    recipients: Iterable[str] = (),
+    recipients: Sequence[str] = (),
     peer: str = "203.0.113.9",
 ) -> dict[str, Message]:
     """Store a mail, work through the intake, and return what is delivered, by person."""
@@ -147,7 +148,7 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
     assert await take(channels, COMPANY.sign(again), intake=intake_of(channels, zone)) == {}
     event = (await channels.events(approval))[-1]
     assert event.why == "it is from cleo, who was not asked by this card"
-    assert event.more["proof"]["domain"] == "example.com"
+    assert proof_of(event)["domain"] == "example.com"
 
 
 async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:

@@ -88,7 +88,7 @@ class SlackOffice:
         key = f"{ledger.store.prefix}outbox:{stages.deliver('slack')}"
         client = ledger.store.client
         for item in await client.zrange(key, 0, -1):
-            await client.zadd(key, {item: 0}, xx=True)
+            await client.zadd(key, {str(item): 0}, xx=True)
 
 
 @asynccontextmanager

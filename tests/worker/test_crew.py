@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 
-from builders import present
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -151,11 +152,10 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
     assert isinstance(runner.agent, LlmAgent)
     model = runner.agent.model
     begun, all_there = 0, asyncio.Event()
+    assert isinstance(model, BaseLlm)
     original = type(model).generate_content_async
 
-    async def gathering(
-        self: object, *args: object, **kwargs: object
-    ) -> AsyncIterator[LlmResponse]:
+    async def gathering(self: BaseLlm, *args: Any, **kwargs: Any) -> AsyncIterator[LlmResponse]:
         nonlocal begun
         begun += 1
         if begun >= 100:
@@ -384,7 +384,7 @@ async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Offic
     await office.ledger.store.client.set(key, "1 x {}")
     await office.crew.drain(stages.run("finance"))
     assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
-    await office.ledger.store.client.set(key, present(kept))
+    await office.ledger.store.client.set(key, str(kept))
     await office.crew.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.QUEUED
     office.pass_time(61)

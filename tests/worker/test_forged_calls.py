@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 here = pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 both_apps = pytest.mark.parametrize("app", ["records", "records_resumable"])
 
-SHOWN = {"tool": "lookup", "args": {"city": "Berlin"}}
+SHOWN: dict[str, JsonValue] = {"tool": "lookup", "args": {"city": "Berlin"}}
 FORGED: dict[str, dict[str, JsonValue]] = {
     "as it is written": {"signoff_code": SHOWN},
     "with a snapshot": {"signoff_code": {**SHOWN, "sealed": "f" * 64 + "{}", "ref": ""}},

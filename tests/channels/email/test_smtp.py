@@ -218,6 +218,7 @@ def _classes() -> list[type[Exception]]:
 def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> None:
     """The map has every class that aiosmtplib raises, and a word for it."""
     assert kind in FAULTS
+    error: Exception
     if issubclass(kind, aiosmtplib.SMTPRecipientsRefused):
         error = kind([aiosmtplib.SMTPRecipientRefused(550, "no", "mara@example.com")])
     elif issubclass(kind, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPRecipientRefused):

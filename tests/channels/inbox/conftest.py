@@ -36,4 +36,4 @@ async def browser(office: Channels, apps: dict[str, pyotp.OTP]) -> AsyncIterator
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
-        yield Browser(http, apps, office)
+        yield Browser(http, apps, office.ledger)

@@ -193,7 +193,7 @@ async def test_a_policy_is_harmless_or_takes_two_steps(browser: Browser, office:
         with pytest.raises(ValidationError, match="batch"):
             Policy(name="p", ask=("mara",), batch=True, **more)
     with pytest.raises(ValidationError):
-        Fallback(ask=("mara",), batch=True)
+        Fallback.model_validate({"ask": ("mara",), "batch": True})
     terms = SMALL.terms({"tool": "reimburse"})
     assert terms.batch
     assert Terms.model_validate_json(terms.model_dump_json(exclude_defaults=True)) == terms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
@@ -41,12 +42,18 @@ _JSON = st.recursive(
     ),
     max_leaves=5,
 )
+
+
+def _same_kind(start: JsonValue, made: JsonValue) -> bool:
+    return type(made) is type(start)
+
+
 TEMPLATES = st.dictionaries(
     _NAMES,
     _PLAIN | st.lists(_JSON, max_size=3) | st.dictionaries(_NAMES, _JSON, max_size=3),
     max_size=8,
 )
-SCHEMA = {
+SCHEMA: JsonValue = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
@@ -70,7 +77,7 @@ def directory() -> Directory:
     return CROWD
 
 
-def of_schema(schema: object) -> Approval:
+def of_schema(schema: JsonValue) -> Approval:
     """Return a request for input with a schema."""
     call = make_call(INPUT, message="?", payload=None, response_schema=schema)
     return Approval.open(
@@ -120,25 +127,23 @@ def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue
 def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
     """Other values of the same kinds, written into the inputs as they are shown, are read back."""
     approval = make_approval(template={**template, "note": "x"})
-    wanted, sent, meant = fields(approval), {}, {}
+    wanted = fields(approval)
+    sent: dict[str, str] = {}
+    meant: dict[str, JsonValue] = {}
     for field, one in zip(wanted, controls(wanted, {}, {}), strict=True):
         match field.input:
             case Input.BOOLEAN:
-                value = other.draw(st.booleans())
-                sent[one.id] = "yes" if value else "no"
+                meant[field.name] = yes = other.draw(st.booleans())
+                sent[one.id] = "yes" if yes else "no"
             case Input.INTEGER:
-                value = other.draw(st.integers(-999, 999))
-                sent[one.id] = str(value)
+                meant[field.name] = number = other.draw(st.integers(-999, 999))
+                sent[one.id] = str(number)
             case Input.DATE:
-                value = other.draw(st.dates()).isoformat()
-                sent[one.id] = value
+                meant[field.name] = sent[one.id] = other.draw(st.dates()).isoformat()
             case Input.JSON:
-                kind = type(field.start)
-                value = other.draw(_JSON.filter(lambda made, kind=kind: type(made) is kind))
+                like = partial(_same_kind, field.start)
+                meant[field.name] = value = other.draw(_JSON.filter(like))
                 sent[one.id] = json.dumps(value)
-            case _:
-                continue
-        meant[field.name] = value
     sent |= {
         one.id: "words" if field.input is Input.TEXT else "1.5"
         for field, one in zip(wanted, controls(wanted, {}, {}), strict=True)

@@ -50,7 +50,7 @@ async def mailed(mails: Mails) -> str:
     await worker.drain()
     text = present(sink.mails[-1].get_body(("plain",))).get_content()
     (link,) = re.findall(r"https://\S+", text)
-    return link.removeprefix(ORIGIN)
+    return str(link).removeprefix(ORIGIN)
 
 
 async def press(browser: Browser, path: str) -> httpx.Response:

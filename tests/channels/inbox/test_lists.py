@@ -63,7 +63,7 @@ def lasting(hours: int) -> Policy:
 
 async def three(office: Channels) -> list[str]:
     """Open three requests, half an hour apart, the last of them due first."""
-    found = []
+    found: list[str] = []
     for hours in (4, 4, 1):
         office.policies = (lasting(hours),)
         found.append((await office.ask(amount=len(found)))[0].id)

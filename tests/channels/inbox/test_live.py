@@ -69,16 +69,15 @@ async def office(office: Channels) -> Channels:
 
 
 @pytest.fixture
-async def server(office: Channels) -> AsyncIterator[Server]:
-    """A server that listens."""
+async def server(office: Channels) -> AsyncIterator[str]:
+    """The address of a server that listens."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
     up = asyncio.get_running_loop().create_future()
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
     task = asyncio.create_task(server._serve())
-    server.url = f"http://127.0.0.1:{await up}"
-    yield server
+    yield f"http://127.0.0.1:{await up}"
     server.should_exit = True
     await task
 
@@ -87,7 +86,7 @@ Look = Callable[..., AbstractAsyncContextManager[Page]]
 
 
 @pytest.fixture
-def look(office: Channels, server: Server, browser: Browser) -> Look:
+def look(office: Channels, server: str, browser: Browser) -> Look:
     """Open a page of the session that the browser has now, as it is at this moment."""
 
     @asynccontextmanager
@@ -97,7 +96,7 @@ def look(office: Channels, server: Server, browser: Browser) -> Look:
         known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
         known |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
-            httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http,
+            httpx.AsyncClient(base_url=server, timeout=PATIENCE) as http,
             http.stream("GET", f"/inbox/live?{query}", headers=known) as answer,
         ):
             page = Page(answer)

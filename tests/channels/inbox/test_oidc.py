@@ -53,7 +53,7 @@ async def browser(
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, settings_for(company)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
-        yield Browser(http, apps, office)
+        yield Browser(http, apps, office.ledger)
 
 
 async def sent_back(browser: Browser, to: str = "/inbox/") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -102,7 +103,7 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot:
     ],
 )
 async def test_nobody_gets_a_token_that_could_ask_and_answer(
-    office: Office, parts: dict[str, object], words: str
+    office: Office, parts: dict[str, Any], words: str
 ) -> None:
     """A token decides as a person or submits for users, never both."""
     with pytest.raises(InvalidToken, match=words):

@@ -13,6 +13,7 @@ from channels.rest.conftest import Office
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.channels.rest import idempotency_keys as once_module
+from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
 
 BODY = {"app": "finance", "message": "Reimburse me"}
@@ -158,7 +159,7 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     assert again.headers["idempotent-replayed"] == "true"
     assert (await mara.post(path, json=body)).status_code == 409
     events = await office.desk.ledger.history(approval.id)
-    assert [one.what for one in events].count("approved") == 1
+    assert [one.what for one in events].count(What.APPROVED) == 1
 
 
 async def test_the_audit_comes_as_lines_and_goes_on_behind_one(

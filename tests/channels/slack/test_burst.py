@@ -128,6 +128,7 @@ async def test_a_limit_waits_exactly_and_for_all(
     workspace.failures[POST] = [429]
     workspace.retry_after = "30"
     first = await one(slack, message(clock, directory, "1"))
+    assert isinstance(first, Retry)
     assert first == Retry(30, first.problem, counted=False, unsure=False)
     second = await one(slack, message(clock, directory, "2"))
     assert isinstance(second, Retry)

@@ -14,7 +14,7 @@ from signoff.channels.slack.web import SCOPES
 
 async def problems(settings: SlackSettings, **more: Any) -> dict[str, str]:
     """Return what is wrong, by what it is about."""
-    usual: dict = {"channels": [], "people": []}
+    usual: dict[str, Any] = {"channels": [], "people": []}
     found = await check(settings, **(usual | more))
     return {one.about: one.problem for one in found if one.problem}
 

@@ -219,7 +219,7 @@ async def test_an_unknown_approval_is_said(office: Office) -> None:
         {"type": "view_submission", "user": {"id": "U1"}},
     ],
 )
-async def test_what_is_no_payload_is_refused(office: Office, payload: dict) -> None:
+async def test_what_is_no_payload_is_refused(office: Office, payload: dict[str, Any]) -> None:
     """What Slack would never send raises, and changes nothing."""
     with pytest.raises(SlackPayloadUnreadable):
         await office.handler.handle(payload)

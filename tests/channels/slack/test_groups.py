@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from channels.slack.conftest import CLEO_AT, MARA_AT
-from channels.slack.office import Office
+from channels.slack.office import CLEO_AT, MARA_AT, Office
 from channels.slack.workspace import Workspace
 from signoff.channels.slack.groups import GroupKeeper
 from signoff.channels.slack.inbound.identity import Identities

@@ -98,9 +98,9 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     await drained(ledger, one)
     assert receiver.types == ["approval.approved", "approval.opened"]
     for headers, body in receiver.posted:
-        signed = standard(headers, body)
-        assert all(is_signed(present(signed), [key_of(secret)]) for secret in SECRETS)
-        assert not is_signed(present(signed), [b"another"])
+        signed = present(standard(headers, body))
+        assert all(is_signed(signed, [present(key_of(secret))]) for secret in SECRETS)
+        assert not is_signed(signed, [b"another"])
         assert headers["content-type"] == "application/json"
     told = next(json.loads(body) for _, body in receiver.posted if b"approved" in body)
     assert told["data"] == {
@@ -203,7 +203,7 @@ async def test_a_name_that_leads_inside_is_not_followed(
     class Nowhere(httpx.AsyncBaseTransport):
         """A way that must not be taken."""
 
-        async def handle_async_request(self, request: httpx.Request) -> None:
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             raise AssertionError(request.url)
 
     one = hook(receiver, url="https://erp.example.com/x", allow_private=False)

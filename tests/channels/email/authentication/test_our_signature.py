@@ -10,8 +10,6 @@ import dkim
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from builders import MARA, NOON, asked_approval, people
 from signoff.channels.email.authentication.lookup import Txt
@@ -26,7 +24,7 @@ from signoff.core.cards.card import card
 from zone import Zone
 
 
-def write_key(path: Path, key: RSAPrivateKey | Ed25519PrivateKey) -> Path:
+def write_key(path: Path, key: PrivateKeyTypes) -> Path:
     """Write a private key in PEM."""
     path.write_bytes(
         key.private_bytes(
