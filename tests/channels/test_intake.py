@@ -5,7 +5,6 @@ import json
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from email.message import EmailMessage
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,7 +20,8 @@ from signoff.channels.email.inbound.quarantine import quarantine_key
 from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
 from signoff.channels.email.outbound.channel import sent_lines
-from signoff.channels.email.parsing.reading import CUT_MARKER, IncomingMail
+from signoff.channels.email.parsing.reading import CUT_MARKER, IncomingMail, SentLines
+from signoff.channels.email.parsing.reading import read_mail as read_whole
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.outbox import backoff
 from signoff.channels.pipeline.port import Kind, Message
@@ -357,10 +357,10 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
     approval, token = await channels.ask()
     poison = reply(token, "poison")
 
-    def read_mail(raw: bytes, *args: Any) -> IncomingMail:
+    def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
         if b"poison" in raw:
             raise KeyError("a bug")
-        return real(raw, *args)
+        return read_whole(raw, sent_lines)
 
     monkeypatch.setattr(intake_module, "read_mail", read_mail)
     await store(channels.ledger, poison, sender="mara@example.com", recipients=[])

@@ -43,8 +43,8 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
         "unheard": {"problem": "gone"},
         "end": {"end": True, "said": "x"},
     }
-    for name, body in ends.items():
-        change.send_raw(mail, f"{name}:{approval.id}:mara", {"kind": "outcome", **about, **body})
+    for name, end in ends.items():
+        change.send_raw(mail, f"{name}:{approval.id}:mara", {"kind": "outcome", **about, **end})
     await channels.ledger.commit(change)
     await channels.delivery.drain()
 

@@ -16,7 +16,6 @@ import uvicorn
 from fastapi import FastAPI, Request
 
 from deciding import Desk
-from signoff.channels.email.imap.connection import Connection
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
 from signoff.channels.gateway import make_gateway
@@ -213,7 +212,7 @@ async def test_a_connection_that_is_used_stays(desk: Desk, tmp_path: Path) -> No
     ):
         await http.get("/healthz")
         (connection,) = here.server.server_state.connections
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, Protocol)
         for number in range(5):
             connection._look()
             assert (await http.post("/town/command", json={"n": number})).json() == {"n": number}

@@ -2,14 +2,12 @@
 
 import os
 import sys
-from collections.abc import Collection
 
 from signoff.channels.email.inbound import reader
-from signoff.channels.email.inbound.intake import SentLines
-from signoff.channels.email.parsing.reading import IncomingMail, read_mail
+from signoff.channels.email.parsing.reading import IncomingMail, SentLines, read_mail
 
 
-def odd(raw: bytes, sent_lines: SentLines | Collection[str] = ()) -> IncomingMail:
+def odd(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
     """Read a mail, unless it says otherwise."""
     while b"!hang" in raw:
         pass

@@ -114,7 +114,7 @@ async def test_the_list_begins_with_the_latest(
     assert len(await quarantine.list_quarantine(channels.ledger, limit=2)) == 2
     store_ = channels.ledger.store
     async with store_.translated_client() as client:
-        assert await client.pttl(store_.prefix + quarantine.quarantine_key(found[0].id)) > 0
+        assert await store_.client.pttl(store_.prefix + quarantine.quarantine_key(found[0].id)) > 0
         await client.delete(store_.prefix + quarantine.quarantine_key(found[0].id))
     assert len(await quarantine.in_quarantine(channels.ledger)) == 2
     assert len(await store_.members(quarantine.INDEX)) == 2

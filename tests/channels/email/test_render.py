@@ -100,8 +100,8 @@ class Links(HTMLParser):
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Collect."""
         self.tags.add(tag)
-        self.links += [value for name, value in attributes if name == "href"]
-        self.fetched += [value for name, value in attributes if name in {"src", "background"}]
+        self.links += [value or "" for name, value in attributes if name == "href"]
+        self.fetched += [value or "" for name, value in attributes if name in {"src", "background"}]
 
 
 def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:

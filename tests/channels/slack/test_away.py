@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -268,10 +269,11 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
     app.view(AWAY)(take)
     today = await today_of(office)
     async with served(settings, office.handler) as http:
-        for made in (
+        payloads: list[Callable[[], Json]] = [
             shortcut,
             lambda: view_submission(office.workspace.views[-1], filled(today, today), MARA_AT),
-        ):
+        ]
+        for made in payloads:
             body = urlencode({"payload": json.dumps(made())})
             request = BoltRequest(body=body, headers=signed(body))
             assert (await asyncio.to_thread(app.dispatch, request)).status == 200

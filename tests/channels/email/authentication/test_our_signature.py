@@ -10,6 +10,7 @@ import dkim
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from builders import MARA, NOON, asked_approval, people
 from signoff.channels.email.authentication.lookup import Txt
