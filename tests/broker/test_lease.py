@@ -49,8 +49,8 @@ async def test_it_is_kept_alive(
     beats = asyncio.Semaphore(0)
     extend = Ledger.extend
 
-    async def counted(self: Ledger, *args: object, **more: Any) -> None:
-        await extend(self, *args, **more)  # type: ignore[arg-type]
+    async def counted(self: Ledger, *args: Any, **more: Any) -> None:
+        await extend(self, *args, **more)
         beats.release()
 
     monkeypatch.setattr(Ledger, "extend", counted)
@@ -194,11 +194,11 @@ async def test_a_heartbeat_that_fails_once_is_no_loss(
 
     async with holding(ledger, item):
 
-        async def flaky(self: Ledger, *args: object, **more: Any) -> None:
+        async def flaky(self: Ledger, *args: Any, **more: Any) -> None:
             if not failures:
                 failures.append("once")
                 raise LedgerUnavailable("away")
-            await extend(self, *args, **more)  # type: ignore[arg-type]
+            await extend(self, *args, **more)
             done.set()
 
         monkeypatch.setattr(Ledger, "extend", flaky)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Collection
+from datetime import datetime, timedelta
 
 import pytest
+from pydantic import JsonValue
 
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
@@ -14,10 +16,11 @@ from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.broker.work import SendNotice
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AlreadyDecided, GrantNotFound, GrantRefused, NotAnApprover
+from signoff.core.policies.policy import Terms
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -57,10 +60,10 @@ async def test_the_call_that_it_was_given_with_is_approved_by_it(ledger: Ledger)
 @pytest.mark.parametrize(
     "args", [{"amount": 501}, {"amount": "100"}, {"amount": 100, "to": "x"}, {"total": 100}]
 )
-async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, object]) -> None:
+async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, JsonValue]) -> None:
     """Whatever is outside waits for a person as ever."""
     await given(ledger)
-    waits = await asked(ledger, "second", **args)  # type: ignore[arg-type]
+    waits = await asked(ledger, "second", **args)
     assert (waits.state, set(waits.approvers)) == (State.PENDING, {"mara"})
 
 
@@ -119,7 +122,7 @@ async def test_it_ends_by_the_clock_of_the_commit(
     grants = Grants(still_ledger)
     rules = router(still_ledger)._rules_of
 
-    def slowly(approval, now):  # type: ignore[no-untyped-def]
+    def slowly(approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
         clock.advance(HOUR)
         return rules(approval, now)
 

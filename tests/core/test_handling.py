@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, make_origin
+from builders import (
+    CLEO,
+    MARA,
+    NOON,
+    RILEY,
+    ask,
+    asked_approval,
+    make_approval,
+    make_origin,
+    present,
+)
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator
@@ -63,7 +73,7 @@ def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
 
 def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
     """It prolongs nothing, and nobody keeps a question that stays open for themselves."""
-    assert claimed(length=9 * HOUR).claimed.until == NOON + 4 * HOUR  # type: ignore[union-attr]
+    assert present(claimed(length=9 * HOUR).claimed).until == NOON + 4 * HOUR
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY)
     long, _ = collaboration.claim(
         open_still, MARA, DIRECTORY, now=NOON + 5 * HOUR, length=90 * HOUR

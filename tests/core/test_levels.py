@@ -85,7 +85,7 @@ def test_one_yes_is_a_decision_and_no_vote() -> None:
 
 
 @pytest.mark.parametrize(("quorum", "need"), [("all", 3), ("majority", 2), (7, 7)])
-def test_how_many_it_takes(quorum: object, need: int) -> None:
+def test_how_many_it_takes(quorum: int | str, need: int) -> None:
     """All and most are of those who are there; a number stays what it is."""
     assert asked(level("ada", "bo", "cy", quorum=quorum)).ballot.need == need
 
@@ -301,7 +301,7 @@ def test_a_share_is_rounded_up(quorum: str, need: int) -> None:
 
 
 @pytest.mark.parametrize("quorum", ["0%", "101%", "50 %", "half", "5.5%", 0])
-def test_what_is_no_quorum(quorum: object) -> None:
+def test_what_is_no_quorum(quorum: int | str) -> None:
     """A share is a whole number of percent."""
     with pytest.raises(ValidationError, match="quorum"):
         level("ada", quorum=quorum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -95,10 +96,10 @@ IDENTITIES = st.sampled_from(
     st.lists(st.sampled_from(["riley", "mara", "cleo", "nobody"]), max_size=3),
 )
 def test_the_requester_is_never_asked(
-    identity: str, written: object, asked: list[str], fallback: list[str]
+    identity: str, written: Callable[[str], str], asked: list[str], fallback: list[str]
 ) -> None:
     """By no identity, in no spelling, by no policy and no default."""
-    user = written(identity)  # type: ignore[operator]
+    user = written(identity)
     requester = people().find(user)
     assert requester is not None
     choice = pick(

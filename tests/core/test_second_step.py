@@ -55,8 +55,8 @@ def by_mail(approval: Approval, person: Person = MARA, **parts: Any) -> Approval
 def confirm(approval: Approval, person: Person = MARA, **parts: Any) -> Approval:
     """Return the approval after a person has confirmed what they said last."""
     step = approval.step_of(person.id)
-    usual = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
-    return approval.confirm(person, DIRECTORY, **(usual | parts))[0]  # type: ignore[arg-type]
+    usual: dict[str, Any] = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
+    return approval.confirm(person, DIRECTORY, **(usual | parts))[0]
 
 
 def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:

@@ -28,7 +28,7 @@ NAMES = [f"{one.client}-{one.language or 'any'}" for one in STYLES]
 MARKED = [one for one in STYLES if one.marked]
 
 
-def message(template: object = None) -> Message:
+def message(template: JsonValue = None) -> Message:
     """Return a card for Mara."""
     call = make_call("time_off" if template else "reimburse")
     approval = asked_approval(template=template, hint="approve\nyes", call=call)
