@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from builders import NOON, make_call, make_origin
 from deciding import Desk
@@ -228,8 +229,9 @@ def noted(events: Sequence[Event]) -> Happened:
 def asked(event: Event) -> list[str]:
     """Return who gets a card."""
     people = event.more.get("people")
-    known = event.what is What.ASKED and isinstance(people, list)
-    return sorted(map(str, people)) if known else []  # type: ignore[arg-type]
+    if event.what is not What.ASKED or not isinstance(people, list):
+        return []
+    return sorted(map(str, people))
 
 
 def foreseen(timeline: Timeline) -> Happened:
@@ -249,9 +251,14 @@ def test_what_is_simulated_is_what_the_router_does(
     redis_url: str, prefix: str, world: World
 ) -> None:
     """The same things happen in the same order, to the same end at the same moment."""
-    call = {"app": "finance", "agent": "reimbursement_agent", "tool": "reimburse"}
-    facts = {**call, "args": {"amount": 500}, "user": "riley"}
-    timeline = timeline_of(world, facts, start=NOON, answers=world.answers)  # type: ignore[arg-type]
+    facts: dict[str, JsonValue] = {
+        "app": "finance",
+        "agent": "reimbursement_agent",
+        "tool": "reimburse",
+        "args": {"amount": 500},
+        "user": "riley",
+    }
+    timeline = timeline_of(world, facts, start=NOON, answers=world.answers)
     approval, refused, happened = asyncio.run(routed(world, redis_url, prefix))
     ends = {State.APPROVED: End.APPROVE, State.PENDING: End.STAY}
     assert ends.get(approval.state, End.REJECT) is timeline.end

@@ -8,9 +8,11 @@ import hmac
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from celery import Celery
 
 from promises.plant import MANAGER, plant
 from signoff.broker import stages
@@ -134,7 +136,8 @@ def _signed(secret: str, body: bytes) -> dict[str, str]:
     }
 
 
-def _purge(celery, queues: list[str]) -> None:
+def _purge(celery: Celery, queues: list[str]) -> None:
     with celery.connection_for_write() as connection:
+        channel: Any = connection.default_channel  # one of Redis: kombu's types have no purge
         for name in queues:
-            connection.default_channel.queue_purge(name)
+            channel.queue_purge(name)

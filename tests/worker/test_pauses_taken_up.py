@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from _pytest.mark import ParameterSet
 from google.adk.events.event import Event
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -19,7 +20,7 @@ from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
 
 MESSAGES = {"ticket": "ask:50 pay:A", "ticket_resumable": "ask:50 pay:A"}
-ANSWERS: dict[object, dict[str, object]] = {
+ANSWERS: dict[JsonValue, dict[str, JsonValue]] = {
     "Where to?": {"street": "x", "country": "NO"},
     "How many?": {"value": 3},
     "Which code?": {"value": "0042"},

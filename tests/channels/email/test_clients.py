@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
@@ -20,13 +21,14 @@ from signoff.core.cards.card import card
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
-TEMPLATE = {"approved_days": 0}
+TEMPLATE: JsonValue = {"approved_days": 0}
+TEMPLATES: tuple[JsonValue, ...] = (None, TEMPLATE)
 STYLES = list(styles())
 NAMES = [f"{one.client}-{one.language or 'any'}" for one in STYLES]
 MARKED = [one for one in STYLES if one.marked]
 
 
-def message(template: object = None) -> Message:
+def message(template: JsonValue = None) -> Message:
     """Return a card for Mara."""
     call = make_call("time_off" if template else "reimburse")
     approval = asked_approval(template=template, hint="approve\nyes", call=call)
@@ -76,7 +78,7 @@ def test_a_quotation_alone_decides_nothing(style: Style) -> None:
         for above in ("", "\n\n", "Sent from my iPhone\n\n", "-- \nMara Lind\n\n"):
             for below in ("", "\n\n-- \nMara Lind\n"):
                 reply = read_reply(above + quote + below)
-                for template in (None, TEMPLATE):
+                for template in TEMPLATES:
                     assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
@@ -69,7 +70,8 @@ def test_our_own_page_decides_nothing(container: str) -> None:
     for above in ("", "<div><br></div>", "<div>Sent from my iPhone</div>"):
         for document in (BODY, OURS):
             reply = read_reply(text_of_html(above + container.format(document)))
-            for template in (None, {"approved_days": 0}):
+            templates: tuple[JsonValue, ...] = (None, {"approved_days": 0})
+            for template in templates:
                 assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import dkim  # type: ignore[import-untyped]
+import dkim
 import structlog
 
 from signoff.channels.email.authentication.lookup import Txt, is_name
