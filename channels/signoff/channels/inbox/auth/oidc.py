@@ -9,8 +9,8 @@ Authlib checks the claims and makes the challenge; its Starlette integration (1.
 - It passes the discovery document's members to its HTTP client: ``{"verify": false}`` there turns
   off the check of certificates, and ``proxy`` and ``timeout`` are taken as well.
 - It checks neither the audience nor RFC 9207's issuer, and accepts the algorithms that the document
-  names. It goes by this machine's clock, keeps state, nonce and verifier in the session for an hour,
-  lets two callbacks use one state, and reads answers of any length.
+  names. It goes by this machine's clock, keeps state, nonce and verifier in the session for an
+  hour, lets two callbacks use one state, and reads answers of any length.
 - Each of these would be a method of ours over its private ones, so the code would not be shorter.
   On httpx it is deprecated: it wants another HTTP library beside the one of everything else.
 """
