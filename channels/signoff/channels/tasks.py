@@ -13,8 +13,13 @@ from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.inbound.intake import Intake, Read, SentLines, read_here
+from signoff.channels.email.inbound.intake import (
+    Intake,
+    Proves,
+    Read,
+    SentLines,
+    read_here,
+)
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.inbox.settings import InboxSettings
@@ -66,7 +71,7 @@ class Services:
     read: Read = read_here
     limits: Limits | None = None
     owners: Mapping[str, str] = field(default_factory=dict)
-    authenticator: Authenticator | None = None
+    authenticator: Proves | None = None
     required: EmailProof = EmailProof.TOKEN_FROM
     key: MessageKey | None = None
     rewriting: Sequence[str] = ()

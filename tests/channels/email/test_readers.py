@@ -142,7 +142,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
         f"    readers = Readers(seconds=1, program={ODD!r})\n"
         "    await readers.read(b'')\n"
         "    busy = asyncio.create_task(readers.read(b'!hang'))\n"
-        "    while len(readers._all) < 1 or not any(one.busy for one in readers._all):\n"
+        "    while readers._idle:\n"
         "        await asyncio.sleep(0.01)\n"
         "    await readers.read(b'')\n"
         "    print('up', flush=True)\n"
