@@ -169,6 +169,7 @@ def run_channels(settings: Settings) -> int:
         channels=[email, *more.channels],
         mailbox=settings.email.mailbox,
         inbox=settings.inbox,
+        notifications=settings.notifications.as_told(),
         authenticator=settings.email.authenticator(),
         required=settings.email.required,
         key=key,
