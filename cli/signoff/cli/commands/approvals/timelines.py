@@ -130,9 +130,11 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
     if person is None:
         return "not in the directory; told only at [notifications] requester_domains"
     topics = topics_of(timeline.terms, person)
-    by = ", ".join(person.notify_by or timeline.terms.notify_by)
+    if not topics:
+        return "told nothing"
+    by = " and ".join(person.notify_by or timeline.terms.notify_by)
     about = ", ".join(one.value for one in topics)
-    return f"told when {about}" + (f", by {by}" if by else "") if topics else "told nothing"
+    return f"told when it is {about}" + (f"; by {by}" if by else "")
 
 
 def _print_policies(out: Console, timeline: Timeline) -> None:
