@@ -104,7 +104,12 @@ async def test_three_levels_and_reminders(still_channels: Channels, clock: Virtu
     assert floor.told() == [("cleo", Kind.CARD), ("mara", Kind.OUTCOME)]
     await floor.wait(HOUR)
     assert (await floor.now(approval)).state is State.TIMED_OUT
-    assert floor.told() == [("cleo", Kind.OUTCOME), ("dan", Kind.OUTCOME), ("mara", Kind.OUTCOME)]
+    assert floor.told() == [
+        ("cleo", Kind.OUTCOME),
+        ("dan", Kind.OUTCOME),
+        ("mara", Kind.OUTCOME),
+        ("riley", Kind.STATUS),
+    ]
     whats = await floor.channels.whats(approval)
     assert whats.count(What.ESCALATED) == 2
     assert whats.count(What.REMINDED) == 1
