@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from io import StringIO
 
 import httpx
@@ -107,16 +107,28 @@ def terminal(approval: Approval, _: Kind) -> str:
     return out.export_text()
 
 
-FORMS_OF = {
+def text(approval: Approval, kind: Kind) -> str:
+    """Return what a channel of one's own sends."""
+    return text_of(sent(approval, kind))
+
+
+def preview(approval: Approval, _: Kind) -> str:
+    """Return what `signoff card` prints, in all forms."""
+    return "".join(str(form(sent(approval), EMAIL)) for form in FORMS.values())
+
+
+def page(approval: Approval, _: Kind) -> str:
+    """Return what the page is made of."""
+    return str([card(approval, directory()), fields(approval)])
+
+
+FORMS_OF: dict[str, Callable[[Approval, Kind], str]] = {
     "mail": mail,
     "slack": slack,
-    "text": lambda approval, kind: text_of(sent(approval, kind)),
+    "text": text,
     "terminal": terminal,
-    "preview": lambda approval, _: "".join(
-        form(sent(approval), EMAIL)[0] + str(form(sent(approval), EMAIL)[1])
-        for form in FORMS.values()
-    ),
-    "page": lambda approval, _: str([card(approval, directory()), fields(approval)]),
+    "preview": preview,
+    "page": page,
 }
 
 

@@ -137,7 +137,12 @@ def test_what_is_hidden_cannot_be_changed_nor_guessed() -> None:
         problems.add(str(caught.value))
     assert len(problems) == 1
     assert "hidden by policy" in problems.pop()
-    for values in ({"customer": {"name": "Bo", "iban": HIDDEN}}, {"gone": 1}, {"amount": "x"}):
+    odd: tuple[dict[str, JsonValue], ...] = (
+        {"customer": {"name": "Bo", "iban": HIDDEN}},
+        {"gone": 1},
+        {"amount": "x"},
+    )
+    for values in odd:
         with pytest.raises(PayloadError) as caught:
             approval.approve(MARA, people(), channel="inbox", now=NOON, values=values)
         assert IBAN not in f"{caught.value} {caught.value.example} {caught.value.read}"

@@ -60,11 +60,17 @@ class About(StrEnum):
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
-    """Return how an approval ended, as one of those who were asked should read it."""
+    """Return how an approval ended, as one of those who were asked should read it.
+
+    Args:
+        approval: Ended.
+        person: Who reads it, "" for somebody who cannot have decided it.
+        directory: The people.
+    """
     approval = masked(approval)
     tool, decision = topic(approval), approval.decision
     verb = _verb(approval)
-    if decision is not None and decision.by == person:
+    if decision is not None and person and decision.by == person:
         did = f"asked for {tool} with other values" if decision.proposal else f"{verb} {tool}"
         return Words(f"Recorded: you {did}", "\n\n".join(_details(approval, decision)))
     nothing = "There is nothing left for you to do."
@@ -81,7 +87,14 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     return Words(f"{what} was {verb}", f"{why}{nothing}")
 
 
-def ended(approval: Approval, person: str, said: str, directory: Directory) -> Words:
+def ended(
+    approval: Approval,
+    person: str,
+    said: str,
+    directory: Directory,
+    *,
+    zone: tzinfo | None = None,
+) -> Words:
     """Return what the agent did after a decision: the whole story, in place of its beginning.
 
     Args:
@@ -89,10 +102,11 @@ def ended(approval: Approval, person: str, said: str, directory: Directory) -> W
         person: Who reads it.
         said: The agent's last word, "" where it has not said it yet.
         directory: The people.
+        zone: Where the reader's clock stands, where the reader is not the person.
     """
     secrets, approval = hidden_texts(approval), masked(approval)
     tool, decision = topic(approval), approval.decision
-    zone, parts = directory.zone_of(person), list[str]()
+    zone, parts = zone or directory.zone_of(person), list[str]()
     if decision is not None:
         who = f"{_deciders(approval, person, directory)} {_verb(approval)} it"
         what = who if decision.by else f"It was {_verb(approval)}"

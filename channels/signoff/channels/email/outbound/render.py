@@ -151,10 +151,14 @@ def is_whole(card: Card) -> bool:
 
 
 def subject(message: Message) -> str:
-    """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
+    """Return the subject, the same for all mails to those who are asked, "Re:" aside."""
     card = message.card
     tag = subject_tag(card.approval)
-    # The title says what is asked for and who asks; a mail without a tool's name needs both words.
+    if message.kind is Kind.STATUS:
+        # It is no part of the thread that is answered.
+        about = _header(card.title) if card.titled else _word(card.app)
+        return f"{_word(message.headline)} ({about}) {tag}"
+    # The title says what is asked for and who asks.
     words = f"{_header(card.title)} {tag}" if card.titled else f"{_needed(card)} {tag}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
 

@@ -149,6 +149,7 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
+        what += f" ({notice})" if (notice := event.more.get("notice")) else ""
         zone = directory.zone_of("")
         here, began = in_its_zone(event.at, zone), in_its_zone(events[0].at, zone)
         day = "" if here.date() == began.date() else f"{here:%Y-%m-%d} "
@@ -297,6 +298,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
         "level": shape.level,
         "approved so far": shape.progress,
+        "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at, directory),
         "deadline": moment(approval.deadline, directory),
