@@ -265,7 +265,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
-            faults + [_located(fault, loc, text, file) for loc, fault in found]
+            faults
+            + [_located(_of_policy(fault, loc, content), loc, text, file) for loc, fault in found]
         ) from error
     except SettingsError as error:
         raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
@@ -329,6 +330,18 @@ def _parse(text: str, file: Path | None) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
         raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+
+
+def _of_policy(fault: Fault, loc: Loc, content: dict[str, Any]) -> Fault:
+    """Return a fault that names the policy it is in, where what people see of it is at fault."""
+    table, index, *keys = *loc, "", ""
+    policies = content.get("policies")
+    if table != "policies" or not isinstance(index, int) or not isinstance(policies, list):
+        return fault
+    name = policies[index].get("name") if isinstance(policies[index], dict) else None
+    if not isinstance(name, str) or keys[0] not in {"title", "money", "hide", ""}:
+        return fault
+    return Fault(fault.key, f"policy {name!r}: {fault.message}", fault.remedy)
 
 
 def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:

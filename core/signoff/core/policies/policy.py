@@ -524,7 +524,12 @@ class Policy(Routing):
 
 
 class Fallback(Routing):
-    """Who is asked if no policy matches, or if nobody of the policy can be asked."""
+    """Who is asked if no policy matches, or if nobody of the policy can be asked.
+
+    Attributes:
+        time_zone: The time zone of `now`, and of people whose own is not known: they read times in it.
+        hide: The arguments whose values nobody is shown, under every policy.
+    """
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
