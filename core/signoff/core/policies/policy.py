@@ -527,7 +527,8 @@ class Fallback(Routing):
     """Who is asked if no policy matches, or if nobody of the policy can be asked.
 
     Attributes:
-        time_zone: The time zone of `now`, and of people whose own is not known: they read times in it.
+        time_zone: The time zone of `now`, and of people whose own is not known: their times are
+            shown in it.
         hide: The arguments whose values nobody is shown, under every policy.
     """
 
