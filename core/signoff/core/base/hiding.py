@@ -113,6 +113,7 @@ def schema_without_hidden(schema: JsonValue, hide: Sequence[str]) -> JsonValue:
 def secrets_in(values: JsonValue, hide: Sequence[str]) -> tuple[str, ...]:
     """Return the hidden texts that can be told apart from other words, the longest first."""
     found = {one for one in _hidden_in((), values, hide) if len(one) >= _SHORTEST_SECRET}
+    found.discard(HIDDEN)
     return tuple(sorted(found, key=lambda one: (-len(one), one)))
 
 
