@@ -18,6 +18,7 @@ from signoff.channels.email.inbound.intake import Intake, Read, SentLines, read_
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.bundles import Bundling
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Channel
 from signoff.channels.pipeline.route import Router
@@ -52,6 +53,7 @@ class Services:
         required: What must be proven about that; see `Intake`.
         key: Makes the codes in our Message-IDs, as for the email channel; see `Intake`.
         rewriting: Domains of relays that replace our Message-IDs; see `Intake`.
+        bundling: When several cards become one message; None for never.
     """
 
     ledger: Ledger
@@ -70,6 +72,7 @@ class Services:
     required: EmailProof = EmailProof.TOKEN_FROM
     key: MessageKey | None = None
     rewriting: Sequence[str] = ()
+    bundling: Bundling | None = None
 
 
 def make_router(services: Services) -> Router:
@@ -100,7 +103,12 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(
-            services.ledger, channel, directory=services.directory, inbox=services.inbox
+            services.ledger,
+            channel,
+            directory=services.directory,
+            inbox=services.inbox,
+            roster=services.decisions.roster,
+            bundling=services.bundling,
         )
         found[stages.deliver(channel.name)] = delivery.drain
     return found

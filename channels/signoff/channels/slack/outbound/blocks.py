@@ -25,7 +25,7 @@ from slack_sdk.models.blocks import (
     TextObject,
 )
 
-from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.slack.outbound.rows import (
     NAME,
     NO_ARGUMENTS,
@@ -75,11 +75,60 @@ _LINE: Final = 500
 _ID: Final = 64
 _HINT: Final = 600
 _MOST_COMMENTS: Final = 5
+_ENTRY: Final = 100
+_MOST_LINES: Final = 10
 _MOST_PIECES: Final = 2
 """Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
 
 Json = dict[str, Any]
 """What slack-sdk sends: JSON of Slack's own making."""
+
+
+def opening(message: Message) -> tuple[str, list[Block]]:
+    """Return the text and the blocks of a message that asks: a card, or a bundle."""
+    if message.kind is not Kind.BUNDLE:
+        return card_message(message)
+    group = "" if "@" in message.address else place_and_group(message.address)[1]
+    mention = f"<!subteam^{escape(group, _ID)}>" if group else ""
+    head = [SectionBlock(text=markup(mention))] if mention else []
+    text = f"{mention} {summary(message)}".strip()
+    return text, [*head, *bundle_blocks(message)]
+
+
+def bundle_blocks(message: Message) -> list[Block]:
+    """Return the blocks of a bundle: what waits, and a link to each.
+
+    A message has at most 50 blocks, and all of its texts about 12,000 characters: several requests
+    share a block.
+    """
+    found: list[Block] = [
+        HeaderBlock(text=plain(one_line(message.headline), HEADER)),
+        *_paragraphs(message.text),
+    ]
+    lines = [_line_of(one) for one in message.entries]
+    block: list[str] = []
+    for line in lines:
+        if block and (len(block) == _MOST_LINES or units("\n".join([*block, line])) > SECTION):
+            found.append(SectionBlock(text=markup("\n".join(block))))
+            block = []
+        block.append(line)
+    if block:
+        found.append(SectionBlock(text=markup("\n".join(block))))
+    return found
+
+
+def _line_of(entry: Entry) -> str:
+    """Return one request of a bundle as a line of mrkdwn, all words of others escaped."""
+    title = escape(
+        one_line(f"{entry.title}" + (f" ({entry.about})" if entry.about else "")), _ENTRY
+    )
+    who = escape(one_line(entry.requester), _ID)
+    if entry.outcome:
+        return f"▪️ ~{title}~ · {escape(one_line(entry.outcome), _ID)}"
+    until = f" · until {date(entry.deadline)}" if entry.deadline is not None else ""
+    # A bar would end the address, and what follows would be the words of the link.
+    link = f"<{entry.link}|{title.replace('|', '¦')}>"
+    return f"• {link} · {who}{until}"
 
 
 def card_message(message: Message) -> tuple[str, list[Block]]:
