@@ -215,16 +215,12 @@ class _Delivery(_Work):
         approval: The id of the approval.
         person: Who it goes to; see `Asked.key`.
         failed: How many attempts, from the first one on, have certainly delivered nothing.
-        held: Whether it has waited for the person's working hours.
-        bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
     """
 
     channel: str
     approval: str
     person: str
     failed: int = 0
-    held: bool = False
-    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def stage(self) -> str:
@@ -238,11 +234,15 @@ class SendCard(_Delivery):
     Attributes:
         turn: Stands for the level at which they are asked.
         token: What lets them answer (secret), "" where the channel needs none.
+        held: Whether the audit knows that it waits for the person's working hours.
+        bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
     """
 
     work: Literal["send_card"] = "send_card"
     turn: str = ""
     token: str = ""
+    held: bool = False
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -362,11 +362,13 @@ class SendReminder(_Message):
     Attributes:
         turn: Stands for the level.
         nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
+        bundling: See `SendCard`.
     """
 
     work: Literal["send_reminder"] = "send_reminder"
     turn: str
     nth: str
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -450,7 +452,7 @@ class SendBundle(_List):
     """Ask a person about several approvals with one message.
 
     Attributes:
-        kind: What it stands for.
+        purpose: What it stands for.
         listed: The approvals.
         address: Where to, in the channel's terms.
         token: What an answer to it carries (secret); it decides nothing. "" where the channel needs
@@ -460,7 +462,7 @@ class SendBundle(_List):
     """
 
     work: Literal["send_bundle"] = "send_bundle"
-    kind: BundleKind = BundleKind.CARDS
+    purpose: BundleKind = BundleKind.CARDS
     listed: tuple[Listed, ...]
     address: str
     token: str = ""

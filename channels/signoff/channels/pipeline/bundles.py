@@ -218,7 +218,7 @@ class Gathering:
         change.put_raw(_key(bundle), json.dumps(kept), ttl=KEPT)
         holder = Holder(bundle, person, self._channel, Role.BUNDLE)
         token = issue(change, holder, within=KEPT - GRACE)
-        change.send(SendBundle(**known, bundle=bundle, kind=kind, listed=listed, token=token))
+        change.send(SendBundle(**known, bundle=bundle, purpose=kind, listed=listed, token=token))
         try:
             await self._ledger.commit(change)
         except LeaseLost as error:
@@ -336,13 +336,13 @@ class BundleDelivery:
             if not receipt:
                 return None
             message = replace(message, thread=receipt)
-        elif work.kind is BundleKind.ANSWER or waiting:
+        elif work.purpose is BundleKind.ANSWER or waiting:
             shown = waiting
             message = replace(message, token=work.token, reply_to=work.reply_to)
         else:
             return None
         entries = tuple(self._entry(one, waits=one in waiting) for one in shown)
-        kind = work.kind if isinstance(work, SendBundle) else BundleKind.CARDS
+        kind = work.purpose if isinstance(work, SendBundle) else BundleKind.CARDS
         said = words.bundle(kind, waiting=len(waiting), listed=len(shown))
         unsure = item.attempts - 1 > work.failed
         return replace(
@@ -405,7 +405,7 @@ class BundleDelivery:
                 await self._commit(again)
                 return
             result = again
-        cards = isinstance(work, SendBundle) and work.kind is BundleKind.CARDS
+        cards = isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS
         done, change = result, Change().ack(item)
         if isinstance(done, Refused):
             log.warning("bundle.refused", **about, reason=done.reason)

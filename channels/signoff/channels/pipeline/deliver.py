@@ -50,7 +50,12 @@ from signoff.channels.pipeline.port import (
     Retry,
     Rewriting,
 )
-from signoff.channels.pipeline.quiet_hours import delivery_held_until, is_spared, pause
+from signoff.channels.pipeline.quiet_hours import (
+    comes_with_card,
+    delivery_held_until,
+    is_spared,
+    pause,
+)
 from signoff.channels.pipeline.results import refuse, tried_again
 from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import levels, phrases
@@ -99,6 +104,11 @@ class Delivery:
         pages = inbox if bundling is not None and can_list else None
         self._gathering = Gathering(ledger, channel.name, pages, bundling)
         self._bundles = BundleDelivery(ledger, channel, directory=directory, inbox=inbox)
+
+    @property
+    def _people(self) -> Directory:
+        """The people, with who is away by now."""
+        return self._roster.directory if self._roster is not None else self._directory
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -186,7 +196,7 @@ class Delivery:
             asked = asked.model_copy(update={"address": work.address})
         if asked is None:
             return None
-        words = self._words(work, approval, asked)
+        words = self._words(work, approval, asked, now)
         if words is None:
             return None
         person = self._directory.get(asked.person)
@@ -226,7 +236,9 @@ class Delivery:
         mine = self._directory.same(asked.person, approval.origin.user)
         return mine or any(one.person == asked.person for one in approval.asked)
 
-    def _words(self, work: DeliveryWork, approval: Approval, asked: Asked) -> phrases.Words | None:
+    def _words(
+        self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
+    ) -> phrases.Words | None:
         """Return what a message says besides its card, None where it is not to be delivered."""
         match work:
             case SendCard():
@@ -240,9 +252,16 @@ class Delivery:
                 return None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 return self._closing(work, approval, asked) if asked.receipt else None
-            case SendReminder() if not _awaits_still(work, approval, asked):
+            case SendReminder() if not self._reminds(work, approval, asked, now):
                 return None
         return phrases.Words(work.headline, work.text, work.example)
+
+    def _reminds(self, work: SendReminder, approval: Approval, asked: Asked, now: datetime) -> bool:
+        """Say whether somebody is still to be reminded, however long the reminder has waited."""
+        here = approval.state is State.PENDING and work.turn == approval.turn
+        awaited = not asked.person or asked.person in approval.ballot.awaited
+        fresh = comes_with_card(work, approval, asked, self._people, now)
+        return here and awaited and not fresh
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
         match work:
@@ -275,9 +294,8 @@ class Delivery:
         if asked is None or item.attempts - 1 > work.failed:
             # What may be delivered already is not begun anew later.
             return None
-        directory = self._roster.directory if self._roster is not None else self._directory
         return delivery_held_until(
-            work, approval, asked, directory, now=now, rewrites=self._rewrites
+            work, approval, asked, self._people, now=now, rewrites=self._rewrites
         )
 
     def _hold(self, item: Item, approval: Approval, until: datetime, now: datetime) -> Change:
@@ -287,11 +305,11 @@ class Delivery:
         if asked is None or is_spared(work, approval, asked, until):
             log.info("delivery.spared", item=item.id, approval=approval.id)
             return Change().ack(item)
-        change = Change()
+        change, body = Change(), None
         if isinstance(work, SendCard) and not work.held:
             log.info("delivery.held", item=item.id, approval=approval.id, until=until.isoformat())
             change.note([deliveries.held(approval, work.person, work.channel, until, now=now)])
-        body = {**item.body, "held": True}
+            body = {**item.body, "held": True}
         return change.retry(item, after=pause(until, now), counted=False, body=body)
 
     def _not_sent(self, item: Item, approval: Approval) -> Change:
@@ -417,12 +435,6 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
     may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
     return approval.state is State.PENDING and may and work.turn == asked.turn
-
-
-def _awaits_still(work: SendReminder, approval: Approval, asked: Asked) -> bool:
-    """Say whether somebody is still to be reminded, however long the reminder has waited."""
-    here = approval.state is State.PENDING and work.turn == approval.turn
-    return here and (not asked.person or asked.person in approval.ballot.awaited)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:

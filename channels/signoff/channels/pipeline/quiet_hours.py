@@ -22,6 +22,10 @@ LOOK_AGAIN: Final = timedelta(minutes=10)
 or may have claimed the request."""
 
 
+WITH_CARD: Final = timedelta(hours=1)
+"""Nobody is reminded of a card that has waited for their hours sooner than this after it came."""
+
+
 def delivery_held_until(
     work: DeliveryWork,
     approval: Approval,
@@ -60,6 +64,18 @@ def is_spared(work: DeliveryWork, approval: Approval, asked: Asked, until: datet
         return False
     following = approval.reminders[approval.reminded : approval.reminded + 1]
     return not asked.receipt or any(one <= until for one in following)
+
+
+def comes_with_card(
+    work: DeliveryWork, approval: Approval, asked: Asked, directory: Directory, now: datetime
+) -> bool:
+    """Say whether a reminder is of a card that has waited for working hours until just now."""
+    person = directory.get(asked.person)
+    by_timer = isinstance(work, SendReminder) and work.nth.isdigit()
+    if not by_timer or person is None or approval.since is None:
+        return False
+    came = held_until(approval, [person], now=approval.since)
+    return came is not None and now < came + WITH_CARD
 
 
 def pause(until: datetime, now: datetime) -> float:

@@ -19,7 +19,7 @@ from signoff.core.approvals.approval import Approval, State
 log = structlog.get_logger(__name__)
 
 
-def tried_again(item: Item, result: Retry, **about: str) -> Change | Refused:
+def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
     """Return the change that puts an item back, or the refusal that it comes to after the last one.
 
     Args:

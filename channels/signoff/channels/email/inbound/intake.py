@@ -308,7 +308,7 @@ class Intake:
                     channel=bundle.channel,
                     person=bundle.person,
                     bundle=holder.approval,
-                    kind=BundleKind.ANSWER,
+                    purpose=BundleKind.ANSWER,
                     listed=bundle.listed,
                     address=bundle.address,
                     token=token,
