@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from pydantic import JsonValue
 
 from builders import CLEO, NOON, RILEY
 from channels.conftest import Channels
@@ -52,10 +51,10 @@ class Night:
         """What was delivered, and to whom."""
         return [(one.kind, one.person) for one in self.channels.channel.delivered]
 
-    async def ask(self, policy: Policy, **args: JsonValue) -> Approval:
+    async def ask(self, policy: Policy) -> Approval:
         """Open a request under a policy, route it and deliver what goes out now."""
         self.channels.policies = (policy,)
-        approval = await self.channels.open(**args)
+        approval = await self.channels.open()
         await self.go(self.clock.now())
         return await self.channels.ledger.approval(approval.id)
 

@@ -55,7 +55,7 @@ from signoff.core.routing.quiet_hours import is_urgent, least_left
 log = structlog.get_logger(__name__)
 
 MOST: Final = 30
-"""How many approvals one message lists: as many as a message in Slack has room for."""
+"""How many approvals one message lists. Each has a block of its own in Slack, which takes 50."""
 
 KEPT: Final = timedelta(days=60) + GRACE
 """How long it is known what a bundle lists."""

@@ -75,8 +75,7 @@ _LINE: Final = 500
 _ID: Final = 64
 _HINT: Final = 600
 _MOST_COMMENTS: Final = 5
-_ENTRY: Final = 100
-_MOST_LINES: Final = 10
+_ENTRY: Final = 200
 _MOST_PIECES: Final = 2
 """Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
 
@@ -96,39 +95,22 @@ def opening(message: Message) -> tuple[str, list[Block]]:
 
 
 def bundle_blocks(message: Message) -> list[Block]:
-    """Return the blocks of a bundle: what waits, and a link to each.
-
-    A message has at most 50 blocks, and all of its texts about 12,000 characters: several requests
-    share a block.
-    """
-    found: list[Block] = [
-        HeaderBlock(text=plain(one_line(message.headline), HEADER)),
-        *_paragraphs(message.text),
-    ]
-    lines = [_line_of(one) for one in message.entries]
-    block: list[str] = []
-    for line in lines:
-        if block and (len(block) == _MOST_LINES or units("\n".join([*block, line])) > SECTION):
-            found.append(SectionBlock(text=markup("\n".join(block))))
-            block = []
-        block.append(line)
-    if block:
-        found.append(SectionBlock(text=markup("\n".join(block))))
-    return found
+    """Return the blocks of a bundle: a section for each request, with a button that is a link."""
+    head = HeaderBlock(text=plain(one_line(message.headline), HEADER))
+    return [head, *_paragraphs(message.text), *map(_listed, message.entries)]
 
 
-def _line_of(entry: Entry) -> str:
-    """Return one request of a bundle as a line of mrkdwn, all words of others escaped."""
-    title = escape(
-        one_line(f"{entry.title}" + (f" ({entry.about})" if entry.about else "")), _ENTRY
-    )
-    who = escape(one_line(entry.requester), _ID)
+def _listed(entry: Entry) -> SectionBlock:
+    about = f" ({one_line(entry.about)})" if entry.about else ""
+    said = plain(f"{one_line(entry.title)}{about}", _ENTRY).text
     if entry.outcome:
-        return f"▪️ ~{title}~ · {escape(one_line(entry.outcome), _ID)}"
-    until = f" · until {date(entry.deadline)}" if entry.deadline is not None else ""
-    # A bar would end the address, and what follows would be the words of the link.
-    link = f"<{entry.link}|{title.replace('|', '¦')}>"
-    return f"• {link} · {who}{until}"
+        return SectionBlock(text=plain(f"▪️ {said}: {one_line(entry.outcome)}", _SUMMARY))
+    until = [markup(f"until {date(entry.deadline)}")] if entry.deadline is not None else []
+    return SectionBlock(
+        text=plain(f"{said}\nRequested by {one_line(entry.requester)}", _SUMMARY),
+        fields=until or None,
+        accessory=_page(entry.link) if entry.link else None,
+    )
 
 
 def card_message(message: Message) -> tuple[str, list[Block]]:
