@@ -19,7 +19,7 @@ from signoff.core.policies.levels import Seat, Start
 from signoff.core.policies.policy import Terms
 from signoff.core.routing.quiet_hours import (
     LEAST,
-    card_held_until,
+    card_waits_for,
     held_until,
     quiet_until,
     waits_for,
@@ -164,11 +164,12 @@ def test_a_card_that_has_arrived_waits_for_nothing() -> None:
     """Only a card that is not delivered, of somebody who is still asked, is said to wait."""
     approval, directory = waiting(), Directory([MARA])
     (asked,) = approval.asked
-    assert card_held_until(approval, asked, directory, EVENING) == MORNING
+    morning = "Mara Lind's morning, 08:00 Europe/Berlin"
+    assert card_waits_for(approval, asked, directory, EVENING) == morning
     there = asked.model_copy(update={"receipt": "1"})
-    assert card_held_until(approval, there, directory, EVENING) is None
+    assert not card_waits_for(approval, there, directory, EVENING)
     ended = approval.model_copy(update={"state": State.WITHDRAWN})
-    assert card_held_until(ended, asked, directory, EVENING) is None
+    assert not card_waits_for(ended, asked, directory, EVENING)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.directory.hours import zone
@@ -54,16 +54,42 @@ def held_until(
     return min(moments) if len(moments) == len(found) else None
 
 
-def card_held_until(
-    approval: Approval, asked: Asked, directory: Directory, now: datetime
-) -> datetime | None:
-    """Return until when a card that is not delivered yet waits for working hours; see above."""
+class Hold(NamedTuple):
+    """What a card waits for.
+
+    Attributes:
+        person: Whose working hours.
+        until: When they begin (UTC).
+        now: The present (UTC).
+    """
+
+    person: Person
+    until: datetime
+    now: datetime
+
+    def __str__(self) -> str:
+        """Say it in words: "Mara Lind's morning, 08:00 Europe/Berlin"."""
+        return waits_for(self.person, self.until, self.now)
+
+
+def card_held(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> Hold | None:
+    """Return what a card waits for that is not delivered yet; None where it does not wait."""
     if approval.state is not State.PENDING or asked.receipt or asked.problem:
         return None
+    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
     ids = (asked.person,) if asked.person else approval.ballot.awaited
     people = [one for name in ids if (one := directory.get(name)) is not None]
-    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
-    return held_until(approval, people, now=now) if may else None
+    until = held_until(approval, people, now=now) if may else None
+    if until is None:
+        return None
+    first = min(people, key=lambda one: quiet_until(one, now) or until)
+    return Hold(first, until, now)
+
+
+def card_waits_for(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> str:
+    """Say what a card waits for, "" where it does not wait; see `Hold`."""
+    held = card_held(approval, asked, directory, now)
+    return str(held) if held is not None else ""
 
 
 def is_urgent(approval: Approval) -> bool:

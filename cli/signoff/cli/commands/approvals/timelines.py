@@ -153,6 +153,7 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
         lines.append(_level(step, timeline, zone))
         lines += [
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
     lines += [_name(directory, one) for one in step.reminded]
