@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,12 +18,14 @@ from signoff.broker.timers.sweep import Sweep
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
 from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
+from signoff.channels.pipeline.targets import ways
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Claim
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Policy
+from signoff.core.simulation.timeline import foresee
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -58,8 +61,8 @@ class Night:
         await self.go(self.clock.now())
         return await self.channels.ledger.approval(approval.id)
 
-    async def go(self, until: datetime) -> None:
-        """Let time pass to every full ten minutes, and do whatever is due at each."""
+    async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
+        """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
         while True:
             await Sweep(self.roster).once()
             await self.channels.router.drain()
@@ -67,8 +70,8 @@ class Night:
             left = until - self.clock.now()
             if left <= timedelta(0):
                 return
-            past = timedelta(seconds=self.clock.now().timestamp() % LOOK_AGAIN.total_seconds())
-            self.clock.advance(min(left, LOOK_AGAIN - past))
+            past = timedelta(seconds=self.clock.now().timestamp() % step.total_seconds())
+            self.clock.advance(min(left, step - past))
 
     async def deliver(self) -> None:
         """Deliver what goes out now."""
@@ -278,3 +281,58 @@ async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) 
     await night.go(MORNING - HOUR)
     after = await night.channels.ledger.approval(approval.id)
     assert [one.person for one in after.asked] == ["mara"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) -> None:
+    """For random hours, levels and moments the simulator says when each card goes out."""
+    dice = random.Random(seed)
+    hours = (("Mon-Fri 08:00-17:00",), ("Mon-Sun 22:00-06:00",), ("Tue,Thu 12:00-14:00",))
+    zones = ("Europe/Berlin", "America/New_York")
+    people = [
+        MARA.model_copy(
+            update={
+                "id": name,
+                "email": f"{name}@example.com",
+                "hours": dice.choice(hours),
+                "time_zone": dice.choice(zones),
+                "quiet_hours": dice.random() < 0.8,
+            }
+        )
+        for name in ("ada", "bo", "cy")
+    ]
+    levels = tuple(
+        Level(
+            ask=tuple(dice.sample(["ada", "bo", "cy"], dice.randrange(1, 3))),
+            within=dice.choice(("30m", "4h", "12h", "24h", "4h business")),
+            urgent=dice.random() < 0.2,
+        )
+        for _ in range(dice.randrange(1, 4))
+    )
+    policy = Policy(name="random", levels=levels)
+    night.channels.directory = Directory([*people, RILEY])
+    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.roster = Roster(night.channels.ledger, night.channels.directory)
+    night.clock.advance(timedelta(minutes=30 * dice.randrange(7 * 24 * 2)))
+    start = night.clock.now()
+
+    approval = await night.ask(policy)
+    facts = {**approval.facts, "user": "riley"}
+    foreseen = foresee(
+        (policy,),
+        night.channels.fallback,
+        night.channels.directory,
+        facts,
+        start=start,
+        reach=lambda who, rules: ways(who, rules, ("email",)),
+    )
+    while (await night.channels.ledger.approval(approval.id)).state is State.PENDING:
+        await night.go(night.clock.now() + 6 * HOUR, step=HOUR / 2)
+
+    sent = [
+        (str(one.more["to"]), one.at)
+        for one in await night.channels.events(approval)
+        if one.what is What.DELIVERED
+    ]
+    said = [(card.person, card.held or step.at) for step in foreseen.steps for card in step.asked]
+    assert sorted(sent) == sorted(said)
