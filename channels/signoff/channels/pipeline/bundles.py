@@ -187,10 +187,10 @@ class Gathering:
     ) -> None:
         person, kind = to
         counted = f"{self._channel}:{kind}:{hashed(person)}"
-        bundles = Rule(f"bundles:{counted}", 1, bundling.within)
+        bundles = Rule(f"rate:bundles:{counted}", 1, bundling.within)
         have_waited = any(_decided(item) is Decided.WAITS for item, _, _ in group)
         if not have_waited and len(group) <= bundling.over:
-            alone = Rule(f"cards:{counted}", bundling.over, bundling.within)
+            alone = Rule(f"rate:cards:{counted}", bundling.over, bundling.within)
             for one in group:
                 if (wait := await self._throttle.pause(alone)) and _may_wait(one, now, wait):
                     found.later[one[0].id] = wait
