@@ -9,9 +9,11 @@ from signoff.broker.work import (
     CloseCard,
     CloseLevel,
     DeliveryWork,
-    ReportResult,
+    Purpose,
+    ReportFailure,
     SendCard,
     SendReminder,
+    purpose_of,
 )
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.directory.people import Directory
@@ -49,8 +51,9 @@ def delivery_held_until(
         rewrites: Whether the channel rewrites its cards.
     """
     wants_answer = isinstance(work, SendCard | SendReminder)
-    is_news = isinstance(work, ReportResult)
-    is_news = is_news or (isinstance(work, CloseCard | CloseLevel) and not rewrites)
+    alarms = isinstance(work, ReportFailure)
+    is_news = purpose_of(work) is Purpose.INFORM and not alarms
+    is_news = is_news and not (isinstance(work, CloseCard | CloseLevel) and rewrites)
     if not (wants_answer or (is_news and asked.person)):
         return None
     ids = (asked.person,) if asked.person else approval.ballot.awaited

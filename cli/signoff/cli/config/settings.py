@@ -33,6 +33,7 @@ from signoff.cli.config.sections import (
     DeliverySettings,
     GatewaySettings,
     LogSettings,
+    NotificationSettings,
     RedisSettings,
     SessionSettings,
 )
@@ -89,6 +90,7 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
     delivery: DeliverySettings = DeliverySettings()
+    notifications: NotificationSettings = NotificationSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()

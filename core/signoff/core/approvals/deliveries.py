@@ -143,6 +143,30 @@ def undelivered(
     return _with_card(approval, key, channel, problem=problem), (event,)
 
 
+def informed(
+    approval: Approval,
+    person: str,
+    channel: str,
+    notice: str,
+    *,
+    now: datetime,
+    problem: str = "",
+) -> Event:
+    """Return that somebody who does not decide was told something; nothing changes.
+
+    Args:
+        approval: The approval.
+        person: The id, or the address of somebody who is not in the directory.
+        channel: The name of the channel.
+        notice: What they were told about; see `signoff.core.approvals.milestones.Milestone`.
+        now: The present.
+        problem: Why they could not be told, "" where they were.
+    """
+    what = What.UNDELIVERED if problem else What.DELIVERED
+    more: dict[str, JsonValue] = {"to": person, "notice": str(notice)}
+    return approval.note(what, now=now, by=channel, why=problem, more=more)
+
+
 def away(approval: Approval, person: str, channel: str, why: str, *, now: datetime) -> Moved:
     """Record a person's out-of-office reply; the terms say what it means. They may still answer."""
     event = approval.note(What.AWAY, now=now, by=person, why=why, more={"channel": channel})

@@ -118,7 +118,7 @@ def _held_for(
     approval: Approval, person: Person, now: datetime, *, answers: bool
 ) -> datetime | None:
     start = quiet_until(person, now)
-    if start is None or any(now - AWAKE <= at <= now for at in _acts(approval, person.id)):
+    if start is None or any(now - AWAKE <= at <= now for at in _acts(approval, person)):
         return None
     if not answers or approval.state is not State.PENDING or approval.deadline is None:
         return start
@@ -126,9 +126,11 @@ def _held_for(
     return start if start < approval.deadline and enough else None
 
 
-def _acts(approval: Approval, person: str) -> Iterator[datetime]:
-    """Yield when somebody has done something about an approval."""
+def _acts(approval: Approval, person: Person) -> Iterator[datetime]:
+    """Yield when somebody has done something about an approval, or has asked for it."""
+    if person.owns(approval.origin.user):
+        yield approval.opened_at
     decisions = (*(one.decision for one in approval.votes), *approval.steps, approval.decision)
-    yield from (one.at for one in decisions if one is not None and one.by == person)
+    yield from (one.at for one in decisions if one is not None and one.by == person.id)
     done = (*approval.comments, *approval.extensions, *approval.handovers, approval.claimed)
-    yield from (one.at for one in done if one is not None and one.by == person)
+    yield from (one.at for one in done if one is not None and one.by == person.id)

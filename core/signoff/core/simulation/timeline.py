@@ -341,6 +341,7 @@ def _steps(
     fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)
     cards = tuple(_card(one, now, directory, events[0].at) for one in fresh) if events else ()
     ladder = now.terms.ladder if now.terms is not None else ()
+    informed = tuple(one for one in now.informed if one not in was.informed)
     for event in events:
         asking = event.what in ASKING
         yield Step(
@@ -356,6 +357,7 @@ def _steps(
             until=now.deadline if asking else None,
             why=event.why,
             by=event.by if event.what in _SAID else "",
+            informed=informed if asking else (),
         )
 
 

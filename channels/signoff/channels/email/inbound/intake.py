@@ -77,6 +77,14 @@ class Read(Protocol):
         ...
 
 
+class Proves(Protocol):
+    """Finds out who wrote a mail: an `Authenticator` here, `Provers` where it can do no harm."""
+
+    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
+        """Return what is proven about who wrote a mail; see `Authenticator.prove`."""
+        ...
+
+
 async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMail:
     """Read a mail in a thread of this process: reading costs CPU, and others share the loop."""
     loop = asyncio.get_running_loop()
@@ -132,7 +140,7 @@ class Intake:
         sent_lines: SentLines | None = None,
         read: Read = read_here,
         limits: Limits | None = None,
-        authenticator: Authenticator | None = None,
+        authenticator: Proves | None = None,
         required: EmailProof = EmailProof.TOKEN_FROM,
         key: MessageKey | None = None,
         rewriting: Collection[str] = (),
@@ -201,13 +209,15 @@ class Intake:
 
         try:
             mail = await self._read(stored.traced, sent_to)
+            if not known or mail.automatic:
+                return Opened(stored, mail, known)
+            now = await self._ledger.now()
+            # The DNS may take its time: so here, where the mails do not wait for each other.
+            proof = await self._authenticator.prove(
+                stored.raw, mail.sender, peer=stored.peer, now=now
+            )
         except UnreadableMail as error:
             return Opened(stored, error)
-        if not known or mail.automatic:
-            return Opened(stored, mail, known)
-        now = await self._ledger.now()
-        # The DNS may take its time: so here, where the mails do not wait for each other.
-        proof = await self._authenticator.prove(stored.raw, mail.sender, peer=stored.peer, now=now)
         return Opened(stored, mail, known, proof)
 
     async def _lines_sent(self, holder: Holder) -> Collection[str]:

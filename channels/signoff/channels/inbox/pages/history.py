@@ -71,6 +71,7 @@ class Story:
         voices: Who has answered, and whose answer is awaited.
         ahead: What comes next if nobody answers.
         sent: The cards, for those who may know of them.
+        informed: Who is told and does not decide.
         past: What happened, the oldest first.
         result: What came of the answer, None where there is none yet.
     """
@@ -78,6 +79,7 @@ class Story:
     voices: tuple[Voice, ...] = ()
     ahead: tuple[Moment, ...] = ()
     sent: tuple[Sent, ...] = ()
+    informed: str = ""
     past: tuple[Moment, ...] = ()
     result: Result | None = None
 
@@ -106,6 +108,7 @@ def story(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
         sent=tuple(_sent(one, names, waits(one)) for one in approval.asked) if inside else (),
+        informed=names.all(approval.informed) if approval.informed else "",
         past=tuple(_past(one, names) for one in told[-_MOST_EVENTS:]),
         result=_result(approval, run, whole=to_the_end),
     )
@@ -181,13 +184,8 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"{first} {level}{names.all(more.get('people'))}"
         case What.REMINDED:
             return f"Reminded: {names.all(more.get('people'))}"
-        case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
-            to = names(str(more.get("to", "")).removeprefix("#"))
-            done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
-            return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
-        case What.HELD:
-            to = names(str(more.get("to", "")).removeprefix("#"))
-            return f"Waits for the working hours of {to}, until {_moment(more.get('until'))}"
+        case What.HELD | What.DELIVERED | What.UNDELIVERED | What.DELAYED:
+            return _way_of_card(event, names)
         case What.CLAIMED:
             return f"{by} claimed it until {_moment(more.get('until'))}"
         case What.RELEASED:
@@ -206,6 +204,17 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
         return _BY[event.what].format(by=by)
     kind = event.what.value.replace("_", " ")
     return _PLAIN.get(event.what, kind[:1].upper() + kind[1:])
+
+
+def _way_of_card(event: Event, names: _Names) -> str:
+    """Say what became of a card, or of a message to somebody who does not decide."""
+    to = names(str(event.more.get("to", "")).removeprefix("#"))
+    if event.what is What.HELD:
+        return f"Waits for the working hours of {to}, until {_moment(event.more.get('until'))}"
+    done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
+    if notice := event.more.get("notice"):
+        done = {What.DELIVERED: f"Informed ({one_line(str(notice))})"}
+    return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
 
 
 def _moment(text: object) -> str:
