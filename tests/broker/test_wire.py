@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
 import pytest
@@ -18,7 +18,7 @@ from signoff.broker.server.embedded import EmbeddedRedis, free_port
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> object:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
     """A server of this module's own."""
     with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as running:
         yield running

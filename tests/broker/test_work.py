@@ -15,12 +15,14 @@ from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import (
+    AnnounceMilestone,
     AskRequester,
     CloseCard,
     CloseLevel,
     SendCard,
     SendNotice,
     SendReminder,
+    SendStatus,
     StartRun,
     TellMove,
     Work,
@@ -28,6 +30,7 @@ from signoff.broker.work import (
     read_work,
 )
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
 
 KINDS = get_args(Work)
@@ -39,7 +42,9 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | TEXT, st.lists, 
 OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     str: TEXT,
     int: st.integers(),
+    bool: st.booleans(),
     What: st.sampled_from(What),
+    Milestone: st.sampled_from(Milestone),
 }
 
 
@@ -96,8 +101,9 @@ def test_items_are_written_so_that_the_last_release_reads_them_too(old: dict[str
 
 
 def test_there_is_an_old_item_of_every_kind() -> None:
-    """The recorded items cover all kinds of work."""
-    assert {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD} == set(KINDS)
+    """The recorded items cover all kinds of work that the last release had."""
+    found = {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD}
+    assert found == set(KINDS) - {AnnounceMilestone, SendStatus}
 
 
 def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:

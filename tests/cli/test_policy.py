@@ -252,7 +252,7 @@ def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failu
     """A case says who answers what, and what comes of that; who is not there is an error."""
     Path("signoff.test.toml").write_text(ANSWERED % (by, says, expect))
     done = invoke("policy", "test")
-    assert (done.exit_code == 0) is not failure, done.output
+    assert (done.exit_code == 0) is (not failure), done.output
     assert failure in " ".join((done.stdout + done.stderr).split())
 
 

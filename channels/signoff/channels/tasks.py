@@ -24,6 +24,7 @@ from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.informing import Notifications
 from signoff.channels.pipeline.port import Channel
 from signoff.channels.pipeline.route import Router
 from signoff.core.base.errors import LedgerError
@@ -57,6 +58,7 @@ class Services:
         required: What must be proven about that; see `Intake`.
         key: Makes the codes in our Message-IDs, as for the email channel; see `Intake`.
         rewriting: Domains of relays that replace our Message-IDs; see `Intake`.
+        notifications: How people are told who do not decide.
     """
 
     ledger: Ledger
@@ -75,6 +77,7 @@ class Services:
     required: EmailProof = EmailProof.TOKEN_FROM
     key: MessageKey | None = None
     rewriting: Sequence[str] = ()
+    notifications: Notifications = field(default_factory=Notifications)
 
 
 def make_router(services: Services) -> Router:
@@ -86,6 +89,7 @@ def make_router(services: Services) -> Router:
         directory=services.directory,
         channels=[channel.name for channel in services.channels],
         owners=services.owners,
+        notifications=services.notifications,
     )
 
 
@@ -105,7 +109,11 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(
-            services.ledger, channel, directory=services.directory, inbox=services.inbox
+            services.ledger,
+            channel,
+            directory=services.directory,
+            inbox=services.inbox,
+            notifications=services.notifications,
         )
         found[stages.deliver(channel.name)] = delivery.drain
     return found

@@ -170,6 +170,7 @@ def run_channels(settings: Settings) -> int:
         channels=[email, *more.channels],
         mailbox=settings.email.mailbox,
         inbox=settings.inbox,
+        notifications=settings.notifications.as_told(),
         authenticator=provers,
         required=settings.email.required,
         key=key,

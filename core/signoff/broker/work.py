@@ -10,6 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from signoff.broker import stages
 from signoff.broker.old_work import for_last_release, known_now, of_last_release
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
 from signoff.core.base.model import Value
 
@@ -195,6 +197,28 @@ class TellMove(_Routing):
         return f"moved:{self.approval}:{self.move}:{self.version}"
 
 
+class AnnounceMilestone(_Routing):
+    """Tell those who do not decide: the requester, and people to be informed.
+
+    Attributes:
+        milestone: What has happened.
+        of_turn: Stands for the level at which it has.
+        remarks: The agent's last words.
+        problem: Why the call could not be carried out.
+    """
+
+    work: Literal["announce_milestone"] = "announce_milestone"
+    milestone: Milestone
+    of_turn: str = ""
+    remarks: str = ""
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each milestone, and for each level where there are several."""
+        return _joined("milestone", self.approval, self.milestone, self.of_turn)
+
+
 # -- deliver.<channel> -------------------------------------------------------------------------
 
 
@@ -319,6 +343,36 @@ class ReportResult(_Delivery):
     def id(self) -> str:
         """One for each person."""
         return f"end:{self.approval}:{self.person}"
+
+
+class SendStatus(_Delivery):
+    """Tell somebody how an approval stands who does not decide it.
+
+    Attributes:
+        milestone: What has happened.
+        of_turn: Stands for the level at which it has.
+        requests: Whether it goes to the requester.
+        address: Where it goes; "" for where the directory says.
+        until_done: Whether the same person is told, too, when the call is done.
+        mailed: Whether they are told by mail as well.
+        remarks: The agent's last words.
+        problem: Why the call could not be carried out.
+    """
+
+    work: Literal["send_status"] = "send_status"
+    milestone: Milestone
+    of_turn: str = ""
+    requests: bool = False
+    address: str = ""
+    until_done: bool = False
+    mailed: bool = False
+    remarks: str = ""
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person and milestone, and for each level where there are several."""
+        return _joined("status", self.approval, self.person, self.milestone, self.of_turn)
 
 
 class _Message(_Delivery):
@@ -528,7 +582,7 @@ Closing = CloseCard | CloseLevel | ReportFailure | ReportResult
 Notice = SendReminder | SendNotice | AskRequester
 """What is a message of its own."""
 
-DeliveryWork = SendCard | UpdateCard | Closing | Notice
+DeliveryWork = SendCard | UpdateCard | Closing | SendStatus | Notice
 
 RouteWork = (
     RouteApproval
@@ -539,7 +593,37 @@ RouteWork = (
     | StaffStage
     | RescuePoisoned
     | TellMove
+    | AnnounceMilestone
 )
+
+
+class Purpose(StrEnum):
+    """What something is delivered for."""
+
+    ASK = "ask"
+    """Somebody is asked, or reminded, and is waited for."""
+    REPLY = "reply"
+    """Somebody reads what their own message or click has done."""
+    UPDATE = "update"
+    """A card that was delivered is written anew, or closed."""
+    INFORM = "inform"
+    """Somebody is told who need do nothing about it. It is never urgent."""
+
+
+def purpose_of(work: DeliveryWork) -> Purpose:
+    """Return what work is delivered for.
+
+    How an approval ended is a message of its own where a channel rewrites no cards; it informs.
+    """
+    match work:
+        case SendCard() | SendReminder() | AskRequester():
+            return Purpose.ASK
+        case SendNotice():
+            return Purpose.REPLY
+        case UpdateCard():
+            return Purpose.UPDATE
+    return Purpose.INFORM
+
 
 Work = RouteWork | DeliveryWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
 

@@ -213,6 +213,7 @@ class Approval(Given):
         level: The current level, counted from 0.
         approvers: The ids of the approvers.
         awaited: The ids of approvers who have not answered.
+        informed: The ids of people who are informed and do not decide.
         claimed: The claim, or null.
         votes: The votes so far.
         comments: The comments, questions and answers.
@@ -243,6 +244,7 @@ class Approval(Given):
     level: int = 0
     approvers: tuple[str, ...] = ()
     awaited: tuple[str, ...] = ()
+    informed: tuple[str, ...] = ()
     claimed: Claimed | None = None
     votes: tuple[Vote, ...] = ()
     comments: tuple[Comment, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
@@ -11,9 +11,10 @@ import httpx
 import pytest
 import uvicorn
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
-from signoff.broker.ledger.follow import batches, latest
+from signoff.broker.ledger.follow import Entry, batches, latest
+from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
 from signoff.channels.inbox.pages.live import ANYTHING, Hub, Listener
@@ -68,16 +69,15 @@ async def office(office: Channels) -> Channels:
 
 
 @pytest.fixture
-async def server(office: Channels) -> AsyncIterator[Server]:
-    """A server that listens."""
+async def server(office: Channels) -> AsyncIterator[str]:
+    """The address of a server that listens."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
     up = asyncio.get_running_loop().create_future()
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
     task = asyncio.create_task(server._serve())
-    server.url = f"http://127.0.0.1:{await up}"
-    yield server
+    yield f"http://127.0.0.1:{await up}"
     server.should_exit = True
     await task
 
@@ -86,7 +86,7 @@ Look = Callable[..., AbstractAsyncContextManager[Page]]
 
 
 @pytest.fixture
-def look(office: Channels, server: Server, browser: Browser) -> Look:
+def look(office: Channels, server: str, browser: Browser) -> Look:
     """Open a page of the session that the browser has now, as it is at this moment."""
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ def look(office: Channels, server: Server, browser: Browser) -> Look:
         known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
         known |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
-            httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http,
+            httpx.AsyncClient(base_url=server, timeout=PATIENCE) as http,
             http.stream("GET", f"/inbox/live?{query}", headers=known) as answer,
         ):
             page = Page(answer)
@@ -215,7 +215,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     """However many listen, the audit is read once; the last one who goes ends the reading."""
     reading = []
 
-    async def counted(store, *, start):
+    async def counted(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         reading.append(start)
         async for batch in batches(store, start=start):
             yield batch
@@ -233,7 +233,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     assert set(listeners[1].take()) == {approval.id}
     assert listeners[2].take() == {}
     assert len(reading) == 1
-    task = hub._reader
+    task = present(hub._reader)
     for one in listeners:
         hub.detach(one)
     await asyncio.wait([task])
@@ -244,7 +244,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     """The reading goes on behind the last entry that was read, and misses nothing."""
     starts = []
 
-    async def failing(store, *, start):
+    async def failing(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         starts.append(start)
         async for batch in batches(store, start=start):
             yield batch

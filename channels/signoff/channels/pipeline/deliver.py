@@ -23,7 +23,15 @@ from signoff.broker.work import (
     ReportFailure,
     ReportResult,
     SendCard,
+    SendStatus,
     UpdateCard,
+)
+from signoff.channels.pipeline.informing import (
+    Notifications,
+    addressee,
+    by_mail_instead,
+    is_reported,
+    waits_for_result,
 )
 from signoff.channels.pipeline.outbox import (
     MOST_ATTEMPTS,
@@ -50,8 +58,10 @@ from signoff.channels.pipeline.port import (
 from signoff.channels.pipeline.route import route_again
 from signoff.channels.pipeline.targets import EMAIL, address_of
 from signoff.channels.words import levels, phrases
+from signoff.channels.words.status import status
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.milestones import Milestone, is_over
 from signoff.core.cards.card import Row, card
 from signoff.core.directory.people import Directory
 
@@ -71,6 +81,7 @@ class Delivery:
         channel: The channel.
         directory: The people.
         inbox: The page that messages link to, if there is one.
+        notifications: How people are told who do not decide.
     """
 
     def __init__(
@@ -80,11 +91,14 @@ class Delivery:
         *,
         directory: Directory,
         inbox: Pages | None = None,
+        notifications: Notifications | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
         self._inbox = inbox
+        self._notifications = notifications or Notifications()
+        self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -104,12 +118,16 @@ class Delivery:
         now = await self._ledger.now()
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
+        waits: dict[str, float] = {}
         spare = _spare(items)
         for item in items:
             if item.id in spare:
                 continue
             approval = approvals[approval_of(item)]
             try:
+                waits[item.id] = self._waits(item, legible(approval), now)
+                if waits[item.id]:
+                    continue
                 message = self._message(item, legible(approval), now)
             except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
                 failed[item.id] = error
@@ -123,6 +141,8 @@ class Delivery:
                 raise failed[item.id]
             if item.id in spare:
                 return Change().ack(item)
+            if waits.get(item.id):
+                return Change().postpone(item, after=waits[item.id])
             if item.id not in results:
                 return self._not_sent(item, approval)
             return self._record(item, approval, results[item.id], messages[item.id], now)
@@ -141,6 +161,13 @@ class Delivery:
             results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
         return dict(zip(messages, results, strict=True))
 
+    def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
+        """Return how many seconds something waits for what shall be told together with it."""
+        wait = waits_for_result(
+            _delivery(item), approval, self._notifications, rewrites=self._rewrites, now=now
+        )
+        return wait.total_seconds()
+
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
         work = _delivery(item)
@@ -158,7 +185,9 @@ class Delivery:
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
-        elif self._inbox is not None and approval.state is State.PENDING:
+        elif self._inbox is not None and (
+            approval.state is State.PENDING or isinstance(work, SendStatus)
+        ):
             link = self._inbox.link_to(approval.id)
         message = Message(
             id=item.id,
@@ -171,7 +200,7 @@ class Delivery:
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
-            good=approval.state is State.APPROVED and not isinstance(work, ReportFailure),
+            good=approval.state is State.APPROVED and not _failed(work),
             thread=asked.receipt,
             link=link,
             attempt=item.attempts,
@@ -186,22 +215,40 @@ class Delivery:
         return message
 
     def _concerns(self, asked: Asked, approval: Approval) -> bool:
-        """Say whether somebody was asked, or has asked for this himself."""
-        mine = self._directory.same(asked.person, approval.origin.user)
-        return mine or any(one.person == asked.person for one in approval.asked)
+        """Say whether somebody was asked, is informed, or has asked for this themselves."""
+        known = self._directory.get(asked.person) is not None
+        mine = known and self._directory.same(asked.person, approval.origin.user)
+        informed = asked.person in approval.informed
+        return mine or informed or any(one.person == asked.person for one in approval.asked)
 
     def _words(self, work: DeliveryWork, approval: Approval, asked: Asked) -> phrases.Words | None:
         """Return what a message says besides its card, None where it is not to be delivered."""
+        if is_reported(work, approval, rewrites=self._rewrites):
+            return None
         match work:
             case SendCard():
                 return phrases.Words("") if _asks_still(work, approval, asked) else None
             case UpdateCard():
-                able = isinstance(self._channel, Rewriting) and self._channel.rewrites
-                shown = able and asked.receipt and _asks_still(work, approval, asked)
+                shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
                 return phrases.Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 return self._closing(work, approval, asked) if asked.receipt else None
+            case SendStatus():
+                return self._status(work, approval)
         return phrases.Words(work.headline, work.text, work.example)
+
+    def _status(self, work: SendStatus, approval: Approval) -> phrases.Words | None:
+        if is_over(approval, work.milestone, work.of_turn):
+            return None
+        return status(
+            approval,
+            work.milestone,
+            self._directory,
+            requests=work.requests,
+            is_known=self._directory.get(work.person) is not None,
+            remarks=work.remarks,
+            problem=work.problem,
+        )
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
         match work:
@@ -217,6 +264,8 @@ class Delivery:
         return phrases.outcome(approval, asked.person, self._directory)
 
     def _asked(self, work: DeliveryWork, approval: Approval) -> Asked | None:
+        if isinstance(work, SendStatus):
+            return addressee(work, self._directory)
         for asked in approval.asked:
             if (asked.key, asked.channel) == (work.person, self._channel.name):
                 return asked
@@ -230,7 +279,8 @@ class Delivery:
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
-        wait = isinstance(work, Closing) and asked is not None and not asked.problem
+        told = is_reported(work, approval, rewrites=self._rewrites)
+        wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be on its way this moment; whoever gets the one should get the other.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
@@ -280,12 +330,16 @@ class Delivery:
                         was=approval,
                     )
                 self._settled(change, item, work, approval, sent)
+            elif isinstance(work, SendStatus):
+                change.note([deliveries.informed(approval, person, name, work.milestone, now=now)])
             elif result.copy:
                 change.put(deliveries.rewritten(approval, person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
         if is_card:
             refuse(change, approval, person, channel=name, reason=result.reason, now=now)
+        elif isinstance(work, SendStatus):
+            _not_informed(change, approval, work, result.reason, now=now)
         return change
 
     def _settled(
@@ -331,7 +385,7 @@ def _delivery(item: Item) -> DeliveryWork:
     return work
 
 
-def _kind(work: DeliveryWork) -> Kind:
+def _kind(work: DeliveryWork) -> Kind:  # noqa: PLR0911 -- one for each kind
     match work:
         case SendCard():
             return Kind.CARD
@@ -341,9 +395,16 @@ def _kind(work: DeliveryWork) -> Kind:
             return Kind.END
         case CloseCard() | CloseLevel() | ReportFailure():
             return Kind.OUTCOME
+        case SendStatus():
+            return Kind.STATUS
         case AskRequester():
             return Kind.QUESTION
     return Kind.NOTICE
+
+
+def _failed(work: DeliveryWork) -> bool:
+    of_requester = isinstance(work, SendStatus) and work.milestone is Milestone.FAILED
+    return isinstance(work, ReportFailure) or of_requester
 
 
 def _possible(example: str, asked: Asked, approval: Approval) -> str:
@@ -376,8 +437,20 @@ def refuse(
         route_again(change, after)
 
 
+def _not_informed(
+    change: Change, approval: Approval, work: SendStatus, reason: str, *, now: datetime
+) -> None:
+    """Add to a change that a channel cannot tell somebody who does not decide."""
+    event = deliveries.informed(
+        approval, work.person, work.channel, work.milestone, now=now, problem=reason
+    )
+    by_mail_instead(change.note([event]), work)
+
+
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
     change, work = dead_letter(Change(), item, problem), work_of(item)
+    if approval is not None and isinstance(work, SendStatus):
+        _not_informed(change, approval, work, problem, now=now)
     if approval is not None and isinstance(work, SendCard):
         refuse(change, approval, work.person, channel=work.channel, reason=problem, now=now)
     return change

@@ -34,6 +34,8 @@ class Kind(StrEnum):
     """What the agent did with the answer, once it has; it belongs below the card."""
     QUESTION = "question"
     """A question of those who are asked to the requester, whose answer decides nothing."""
+    STATUS = "status"
+    """How it stands, for somebody who does not decide it; it takes no answer."""
     NOTICE = "notice"
     """An answer to what the person wrote: not understood, too late, ..."""
 

@@ -45,6 +45,7 @@ def approval(one: Approval) -> models.Approval:
         level=one.level,
         approvers=tuple(sorted(one.approvers)),
         awaited=tuple(sorted(one.ballot.awaited)) if pending else (),
+        informed=one.informed,
         claimed=None
         if claim is None or not pending
         else models.Claimed(id=one.id, by=claim.by, until=claim.until),

@@ -32,6 +32,7 @@ from signoff.cli.config.sections import (
     BrokerSettings,
     GatewaySettings,
     LogSettings,
+    NotificationSettings,
     RedisSettings,
     SessionSettings,
 )
@@ -87,6 +88,7 @@ class Settings(BaseSettings):
     channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
+    notifications: NotificationSettings = NotificationSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()

@@ -56,6 +56,7 @@ class Expectation(Value):
         end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
+        informed: Ids of those who are told and do not decide.
     """
 
     policy: str | None = None
@@ -67,6 +68,7 @@ class Expectation(Value):
     end: End | None = None
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
+    informed: tuple[str, ...] | None = None
 
 
 class Reply(Value):
@@ -191,6 +193,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         expect = case.expect
         asked = [one for level in expect.asked or () for one in level]
         named = {"asked": asked, "never": expect.never, "refused": expect.refused or ()}
+        named["informed"] = expect.informed or ()
         found: list[tuple[Loc, str]] = [
             (("expect", key), one) for key, ids in named.items() for one in ids
         ]

@@ -112,6 +112,8 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
         yield f"reminded: expected {expect.reminded} times, is {timeline.reminders}"
     if expect.refused is not None and expect.refused != timeline.refused:
         yield f"refused: expected {_listed(expect.refused)}, is {_listed(timeline.refused)}"
+    if expect.informed is not None and set(expect.informed) != set(timeline.informed):
+        yield f"informed: expected {_listed(expect.informed)}, is {_listed(timeline.informed)}"
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)

@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Moved, Shown
-from signoff.core.approvals.events import What
+from signoff.core.approvals.events import Event, What
 from signoff.core.policies.policy import OnOutOfOffice
 
 
@@ -124,6 +124,30 @@ def undelivered(
     """Record that a card can never reach this person or place by this channel."""
     event = approval.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": key})
     return _with_card(approval, key, channel, problem=problem), (event,)
+
+
+def informed(
+    approval: Approval,
+    person: str,
+    channel: str,
+    notice: str,
+    *,
+    now: datetime,
+    problem: str = "",
+) -> Event:
+    """Return that somebody who does not decide was told something; nothing changes.
+
+    Args:
+        approval: The approval.
+        person: The id, or the address of somebody who is not in the directory.
+        channel: The name of the channel.
+        notice: What they were told about; see `signoff.core.approvals.milestones.Milestone`.
+        now: The present.
+        problem: Why they could not be told, "" where they were.
+    """
+    what = What.UNDELIVERED if problem else What.DELIVERED
+    more: dict[str, JsonValue] = {"to": person, "notice": str(notice)}
+    return approval.note(what, now=now, by=channel, why=problem, more=more)
 
 
 def away(approval: Approval, person: str, channel: str, why: str, *, now: datetime) -> Moved:

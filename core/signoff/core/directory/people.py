@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.directory.identity import forms, known_as, mailbox
+from signoff.core.directory.notifications import NotifyOn
 from signoff.core.directory.queues import Limits, Queue
 from signoff.core.directory.schedules import Schedule
 
@@ -65,6 +66,11 @@ class Person(Value):
             policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
             page. Approvers need no role.
+        notify_requester: About what the person is told of their own requests, in place of what the
+            policy says: any of ``waiting``, ``escalated``, ``decided`` and ``done``; ``[]`` for
+            nothing.
+        notify_by: How the person is told of what they do not decide, in place of what the policy
+            says: ``["email"]``, ``["slack"]``, both, or your own channels.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -80,6 +86,8 @@ class Person(Value):
     away: tuple[Absence, ...] = ()
     limits: Limits = Field(default_factory=dict)
     roles: tuple[Role, ...] = ()
+    notify_requester: tuple[NotifyOn, ...] | None = None
+    notify_by: tuple[str, ...] = ()
 
     @field_validator("email", "aliases", mode="after")
     @classmethod

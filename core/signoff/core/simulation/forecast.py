@@ -73,6 +73,7 @@ class Step(Value):
             none.
         why: In words: who was left out and why, or what the end means.
         by: The id of whoever answers.
+        informed: The ids of those who are told from now on and do not decide.
     """
 
     at: datetime
@@ -87,6 +88,7 @@ class Step(Value):
     until: datetime | None = None
     why: str = ""
     by: str = ""
+    informed: tuple[str, ...] = ()
 
 
 class Rung(Value):
@@ -164,6 +166,11 @@ class Timeline(Value):
                 asked=(*asked, *step.asked),
             )
         return tuple(found.values())
+
+    @property
+    def informed(self) -> tuple[str, ...]:
+        """The ids of those who are told and do not decide."""
+        return tuple(dict.fromkeys(one for step in self.steps for one in step.informed))
 
     @property
     def refused(self) -> tuple[str, ...]:

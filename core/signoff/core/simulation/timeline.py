@@ -340,6 +340,7 @@ def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[St
         Turn(person=one.person, channel=one.channel, address=one.address) for one in fresh
     )
     ladder = now.terms.ladder if now.terms is not None else ()
+    informed = tuple(one for one in now.informed if one not in was.informed)
     for event in events:
         asking = event.what in ASKING
         yield Step(
@@ -355,6 +356,7 @@ def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[St
             until=now.deadline if asking else None,
             why=event.why,
             by=event.by if event.what in _SAID else "",
+            informed=informed if asking else (),
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import dkim  # type: ignore[import-untyped]
+import dkim
 
 from signoff.channels.email.authentication.lookup import Records, is_name
 from signoff.channels.email.parsing.addresses import parse_addresses

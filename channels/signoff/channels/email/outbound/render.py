@@ -147,8 +147,11 @@ def is_whole(card: Card) -> bool:
 
 
 def subject(message: Message) -> str:
-    """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
+    """Return the subject, the same for all mails to those who are asked, "Re:" aside."""
     card = message.card
+    if message.kind is Kind.STATUS:
+        # It is no part of the thread that is answered.
+        return f"{_word(message.headline)} ({_word(card.app)}) {subject_tag(card.approval)}"
     needed = f"Answer needed: {_word(card.agent or card.app)}"
     if card.kind is not Asks.INPUT:
         needed = f"Approval needed: {_word(card.tool)}"

@@ -69,6 +69,7 @@ class Story:
         voices: Who has answered, and whose answer is awaited.
         ahead: What comes next if nobody answers.
         sent: The cards, for those who may know of them.
+        informed: Who is told and does not decide.
         past: What happened, the oldest first.
         result: What came of the answer, None where there is none yet.
     """
@@ -76,6 +77,7 @@ class Story:
     voices: tuple[Voice, ...] = ()
     ahead: tuple[Moment, ...] = ()
     sent: tuple[Sent, ...] = ()
+    informed: str = ""
     past: tuple[Moment, ...] = ()
     result: Result | None = None
 
@@ -103,6 +105,7 @@ def story(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
         sent=tuple(_sent(one, names) for one in approval.asked) if inside else (),
+        informed=names.all(approval.informed) if approval.informed else "",
         past=tuple(_past(one, names) for one in told[-_MOST_EVENTS:]),
         result=_result(approval, run, whole=to_the_end),
     )
@@ -181,6 +184,8 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
         case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
             to = names(str(more.get("to", "")).removeprefix("#"))
             done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
+            if notice := more.get("notice"):
+                done = {What.DELIVERED: f"Informed ({one_line(str(notice))})"}
             return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
         case What.CLAIMED:
             return f"{by} claimed it until {_moment(more.get('until'))}"

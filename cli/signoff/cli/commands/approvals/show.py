@@ -134,6 +134,7 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
+        what += f" ({notice})" if (notice := event.more.get("notice")) else ""
         day = "" if event.at.date() == events[0].at.date() else f"{event.at:%Y-%m-%d} "
         at = f"{day}{event.at:%H:%M:%S}.{event.at.microsecond // 1000:03}"
         add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), _why(event))
@@ -264,6 +265,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
         "level": shape.level,
         "approved so far": shape.progress,
+        "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),

@@ -14,6 +14,7 @@ from rich.text import Text
 from signoff.cli.commands.approvals.show import add, console, some, table
 from signoff.cli.policy_cases.diff import Changed
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import topics_of
 from signoff.core.base.durations import coarse, format_duration
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
@@ -97,6 +98,9 @@ def print_timeline(
     if len(stages := timeline.terms.stages) > 1:
         say = f"{', then '.join(stages)}; each has to approve before the next is asked"
         out.print(Text("stages: ", style="bold"), Text(one_line(say)), sep="")
+    if timeline.rungs:
+        told = _requester_is_told(timeline, directory)
+        out.print(Text("requester: ", style="bold"), Text(one_line(told)), sep="")
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
@@ -117,6 +121,20 @@ def _from(timeline: Timeline, directory: Directory) -> str:
     who = directory.find(user) if user else None
     parts = [f"of {place}" if place else "", f"asked for by {who.shown if who else user or '?'}"]
     return " ".join(part for part in parts if part)
+
+
+def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
+    """Say about what the requester is told."""
+    user = str(timeline.facts["user"])
+    person = directory.find(user) if user else None
+    if person is None:
+        return "not in the directory; told only at [notifications] requester_domains"
+    topics = topics_of(timeline.terms, person)
+    if not topics:
+        return "told nothing"
+    by = " and ".join(person.notify_by or timeline.terms.notify_by)
+    about = ", ".join(one.value for one in topics)
+    return f"told when it is {about}" + (f"; by {by}" if by else "")
 
 
 def _print_policies(out: Console, timeline: Timeline) -> None:
@@ -155,6 +173,8 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
             for one in step.asked
         ]
+    if step.informed:
+        lines.append(f"informed: {', '.join(_name(directory, one) for one in step.informed)}")
     lines += [_name(directory, one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]
