@@ -171,6 +171,6 @@ async def test_what_is_postponed_has_not_been_tried(ledger: Ledger) -> None:
     work = SendCard(channel="email", approval="ap_1", person="mara", token="secret")
     await ledger.commit(Change().send(work))
     (item,) = (await ledger.claim(work.stage)).items
-    await ledger.commit(Change().postpone(item, after=0))
+    await ledger.commit(Change().retry(item, after=0, counted=False))
     (again,) = (await ledger.claim(work.stage)).items
     assert (again.work, again.id, again.attempts) == (work, item.id, 1)
