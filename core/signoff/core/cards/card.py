@@ -195,6 +195,11 @@ class Card(Value):
     hides: bool = False
 
     @property
+    def line(self) -> str:
+        """The title in a list that has the arguments beside it."""
+        return self.title if self.titled or self.kind is Kind.INPUT else self.call
+
+    @property
     def bare(self) -> Card:
         """The same card without anything of the call but its tool."""
         update = {"rows": (), "hint": "", "said": "", "warnings": (), "title": self.call}

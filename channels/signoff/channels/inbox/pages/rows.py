@@ -9,7 +9,7 @@ from typing import Final
 
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.words.phrases import moment
-from signoff.core.approvals.approval import Approval, Kind, State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import roughly
 from signoff.core.cards.card import card, one_line, unbroken
 from signoff.core.directory.people import Directory, Person
@@ -92,8 +92,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     return Line(
         id=approval.id,
         path=page_of(approval.id),
-        # Without a title of the policy, the arguments that would stand in for it follow below.
-        title=shape.title if shape.titled or shape.kind is Kind.INPUT else shape.call,
+        title=shape.line,
         what=_shortened(", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)),
         requester=shape.requester,
         since=When.of(approval.opened_at, now, zone),
