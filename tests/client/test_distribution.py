@@ -43,14 +43,14 @@ WITH_THEM = frozenset(
 @pytest.fixture
 def settings() -> Any:
     """The settings of the client's distribution."""
-    return tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((ROOT / "core" / "client" / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_its_files_need_httpx_and_pydantic_alone(settings: Any, tmp_path: Path) -> None:
     """The files of the wheel can be imported and used where nothing else is installed."""
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     for source, target in included.items():
-        path = (ROOT / "client" / source).resolve()
+        path = (ROOT / "core" / "client" / source).resolve()
         place = tmp_path / target
         place.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
