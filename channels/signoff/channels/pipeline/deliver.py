@@ -183,7 +183,7 @@ class Delivery:
             if item.id in spare:
                 return Change().ack(item)
             if waits.get(item.id):
-                return Change().postpone(item, after=waits[item.id])
+                return Change().retry(item, after=waits[item.id], counted=False)
             if item.id in held:
                 return self._hold(item, approval, held[item.id], now)
             if item.id in gathered.later:
