@@ -84,6 +84,14 @@ def test_the_card_hides_the_values_and_says_so() -> None:
     assert shown.digest == digest("pay", ARGS)
 
 
+def test_a_value_that_pretends_to_be_hidden_is_pointed_out() -> None:
+    """A model could write the words itself, so that nobody asks what the tool gets."""
+    shown = card(asked("iban", args={"iban": IBAN, "to": "Hidden  by policy"}), people())
+    assert shown.warnings == (
+        "“to” has the words “hidden by policy” in it: the policy hides nothing there.",
+    )
+
+
 SECRETS = st.text("GHJKLMNPQRSTUV", min_size=8, max_size=30)
 NAMES = st.sampled_from(["iban", "IBAN", "name", "memo"])
 NESTED = st.recursive(

@@ -256,7 +256,7 @@ def card(approval: Approval, directory: Directory) -> Card:
             )
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
-        warnings=warnings_about((*texts, *about), in_use),
+        warnings=(*warnings_about((*texts, *about), in_use), *_pretences(rows)),
         asks_back=open_still and collaboration.can_ask_back(approval, directory),
         extends=open_still
         and approval.deadline is not None
@@ -268,6 +268,14 @@ def card(approval: Approval, directory: Directory) -> Card:
         hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
+
+
+def _pretences(rows: Sequence[Row]) -> Iterator[str]:
+    """Say which values only pretend to be hidden: the tool gets these very words."""
+    for row in rows:
+        if not row.hidden and HIDDEN in unbroken(row.value).casefold():
+            name = shortened_line(row.name, _LONGEST_NAME)
+            yield f"“{name}” has the words “{HIDDEN}” in it: the policy hides nothing there."
 
 
 def policy_title(approval: Approval, who: str, in_use: frozenset[str] = frozenset()) -> str:
