@@ -139,6 +139,8 @@ class Approval(Value):
         paused: Since when a question to the requester stops the clock of this level (UTC).
         handovers: Seats that went from one person to another, the oldest first.
         reminded_at: When somebody last had the approvers reminded by hand (UTC).
+        absent: The ids of people who were asked at this level, and have left the directory or are
+            away since. Who is away may still answer.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -176,6 +178,7 @@ class Approval(Value):
     paused: datetime | None = None
     handovers: tuple[Handover, ...] = ()
     reminded_at: datetime | None = None
+    absent: tuple[str, ...] = ()
     version: int = 0
 
     # What it is.
@@ -440,8 +443,8 @@ class Approval(Value):
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
-            NotAnApprover: The person was never asked, has handed over their seat, or has answered
-                under another id.
+            NotAnApprover: The person was never asked, has handed over their seat, has answered
+                under another id, or shares the seat of an absent person with somebody who has.
             AlreadyDecided: It has been decided.
             Escalated: The person's level is over, whether or not anybody has noticed yet.
             TooLate: The last level is over, whether or not anybody has noticed yet.
@@ -461,6 +464,11 @@ class Approval(Value):
                     "Everybody counts once."
                 )
         self._must_not_be_over(now)
+        if person.id in ballot.filled:
+            raise NotAnApprover(
+                f"Approval {self.id} was answered in {person.shown}'s place already. One answer "
+                "counts for that place."
+            )
         if person.id not in ballot.answering:
             first = directory.get(ballot.awaited[0])
             name = first.shown if first else ballot.awaited[0]
@@ -1112,6 +1120,7 @@ class Approval(Value):
                 "reminded": 0,
                 "claimed": None,
                 "paused": None,
+                "absent": (),
             }
         )
 

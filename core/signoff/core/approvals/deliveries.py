@@ -19,8 +19,16 @@ def is_reachable(approval: Approval) -> bool:
 
     An out-of-office reply counts as away only where the policy says so.
     """
-    terms, awaited = approval.terms, approval.ballot.awaited
+    terms = approval.terms
+    awaited = [one for one in approval.ballot.awaited if one not in approval.absent]
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
+    has = {one.person for one in approval.asked}
+    stand_ins = {one for place in approval.ballot.shared for one in place}
+    if any(one in stand_ins and one not in has for one in awaited):
+        # Their card is made as soon as they have the seat.
+        return True
+    if approval.absent and not awaited:
+        return False
     return any(
         not (asked.problem or (moves_on and asked.away))
         for asked in approval.asked
@@ -29,9 +37,10 @@ def is_reachable(approval: Approval) -> bool:
 
 
 def unreached(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of awaited approvers who got no card: every one was refused.
+    """Return the ids of awaited approvers who got no card, or have gone since.
 
-    An out-of-office reply counts as a refusal only where the policy says so.
+    They got none where every card was refused. An out-of-office reply counts as a refusal only
+    where the policy says so.
     """
     terms = approval.terms
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
@@ -39,7 +48,8 @@ def unreached(approval: Approval) -> tuple[str, ...]:
     found = []
     for person in approval.ballot.awaited:
         cards = [*(one for one in approval.asked if one.person == person), *place]
-        if cards and all(one.problem or (moves_on and one.away) for one in cards):
+        refused = cards and all(one.problem or (moves_on and one.away) for one in cards)
+        if refused or person in approval.absent:
             found.append(person)
     return tuple(found)
 

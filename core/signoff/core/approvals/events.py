@@ -25,6 +25,7 @@ class What(StrEnum):
     CLAIMED = "claimed"
     RELEASED = "released"
     REASSIGNED = "reassigned"
+    ABSENT = "absent"
     EXTENDED = "extended"
     COMMENTED = "commented"
     ASKED_BACK = "asked_back"
