@@ -232,8 +232,8 @@ class Office:
             self.clock.advance(due - self.clock.now())
             if due == approval.next_due:
                 await self.desk.time_out(approval_id)
-            else:
-                await self.departures.once()
+                await self.router.drain()
+            await self.departures.once()
             await self.router.drain()
 
     async def answer(self, approval_id: str, said: Said) -> bool:

@@ -8,6 +8,7 @@ from signoff.broker.directory.rotation import TurnKeeper
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import (
     AskLevel,
+    AskOthers,
     CloseCard,
     CloseLevel,
     Remind,
@@ -16,6 +17,7 @@ from signoff.broker.work import (
     UpdateCard,
 )
 from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.deliveries import is_short
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run, RunState, Watch
 from signoff.core.policies.policy import Resume
@@ -53,6 +55,8 @@ def moved(
         return change
     here = cards is not None and after.turn != was.turn
     _follow(change, was, after, route=not here)
+    if is_short(was, after):
+        change.send(AskOthers(approval=after.id, turn=after.turn))
     if cards is not None and here:
         after, asked = cards(change, after)
         events = (*events, *asked)

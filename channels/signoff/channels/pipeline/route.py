@@ -199,6 +199,9 @@ class Router:
             ):
                 return change
             case AskLevel():
+                if self._present(approval, now)[0] is not approval:
+                    # Somebody whose turn it is now has gone before it was.
+                    return self._reach(item, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
             case Remind(nth=nth):
@@ -279,7 +282,7 @@ class Router:
         people = [
             person
             for one in ballot.awaited
-            if one in ballot.own and one not in has
+            if one in ballot.own and one not in has and one not in approval.absent
             if (person := self._decisions.directory.get(one)) is not None
         ]
         return ways(people, ballot.rules, self._channels)
@@ -290,8 +293,7 @@ class Router:
         They are stood in for, or asked by mail. When those who can still answer are too few, the
         next level is asked, or the default.
         """
-        turns = self._decisions.roster.turns
-        approval, noted = stand_in(was, self._decisions.directory, now=now, turns=turns.known)
+        approval, noted = self._present(was, now)
         left = deliveries.is_reachable(approval)
         mails = self._not_mailed(approval, deliveries.unreached(approval) if left else None)
         if not left and not mails:
@@ -299,21 +301,35 @@ class Router:
         if not left and approval.terms is not None:
             start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
-            change = self._put(
-                item, approval, approval.terms, start, mails, notes=(why,), now=now, was=was
+            return self._put(
+                item,
+                approval,
+                approval.terms,
+                start,
+                mails,
+                notes=(why,),
+                now=now,
+                was=was,
+                noted=noted,
             )
-            return change.note(noted)
         if not mails and not deliveries.can_be_met(approval):
             # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
             return self._ask_others(item, was, approval, noted, now)
         change, after = Change().ack(item), approval
         if mails:
             after, events = approval.asked_too(mails, now=now)
-            noted = (*noted, *events)
-        if after is not was:
-            follow(change.put(after, was=was).note(noted), was, after, turns=turns)
             send_cards(change, after, only=mails, now=now)
+            noted = (*noted, *events)
+        after, events = self._cards(change, after, now)
+        if after is not was:
+            change.put(after, was=was).note((*noted, *events))
+            follow(change, was, after, turns=self._decisions.roster.turns)
         return change
+
+    def _present(self, approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+        """Return an approval with those who stand in for people who have gone."""
+        roster = self._decisions.roster
+        return stand_in(approval, roster.directory, now=now, turns=roster.turns.known)
 
     def _ask_others(
         self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
@@ -333,7 +349,7 @@ class Router:
         )
         if isinstance(went, Choice):
             went = went.model_copy(update={"stranded": went.stranded or not none})
-            return self._ask(item, approval, went, went.notes, now, was=was).note(noted)
+            return self._ask(item, approval, went, went.notes, now, was=was, noted=noted)
         change = Change().ack(item)
         if went is not None:
             after, events = went
@@ -381,6 +397,7 @@ class Router:
         *,
         barred: tuple[str, ...] = (),
         was: Approval | None = None,
+        noted: tuple[Event, ...] = (),
     ) -> Change:
         start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
         rules = choice.terms.asking(start.level)
@@ -397,6 +414,7 @@ class Router:
             barred=barred,
             stranded=choice.stranded,
             was=was,
+            noted=noted,
         )
 
     def _not_mailed(
@@ -427,6 +445,7 @@ class Router:
         barred: tuple[str, ...] = (),
         stranded: bool = False,
         was: Approval | None = None,
+        noted: tuple[Event, ...] = (),
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
         asked = with_cards(approval.asked, fresh, start.turn)
@@ -443,7 +462,7 @@ class Router:
         self._decisions.roster.turns.take(change, start.seats, now=now)
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
-        change.note(events)
+        change.note((*noted, *events))
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:

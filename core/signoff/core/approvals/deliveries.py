@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Moved, Shown
 from signoff.core.approvals.events import What
+from signoff.core.policies.levels import Order
 from signoff.core.policies.policy import OnOutOfOffice
 
 
@@ -22,10 +23,11 @@ def is_reachable(approval: Approval) -> bool:
     terms = approval.terms
     awaited = [one for one in approval.ballot.awaited if one not in approval.absent]
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
-    has = {one.person for one in approval.asked}
-    stand_ins = {one for place in approval.ballot.shared for one in place}
-    if any(one in stand_ins and one not in has for one in awaited):
-        # Their card is made as soon as they have the seat.
+    has, ballot = {one.person for one in approval.asked}, approval.ballot
+    later = {one for place in ballot.shared for one in place}
+    later |= {*ballot.own} if ballot.rules.order is Order.SEQUENCE else set()
+    if any(one in later and one not in has for one in awaited):
+        # Their card is made as soon as it is their turn, or they have the seat.
         return True
     if approval.absent and not awaited:
         return False
@@ -59,6 +61,11 @@ def can_be_met(approval: Approval) -> bool:
     ballot = approval.ballot
     gone = {*unreached(approval), *ballot.no}
     return ballot.can_reach(one for one in (*ballot.own, *ballot.stay) if one not in gone)
+
+
+def is_short(was: Approval, approval: Approval) -> bool:
+    """Say whether too few can answer since what has just happened at a level, such as a no."""
+    return was.turn == approval.turn and can_be_met(was) and not can_be_met(approval)
 
 
 def delivered(

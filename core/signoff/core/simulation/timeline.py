@@ -260,13 +260,16 @@ def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple
             if (timer := approval.next_due) is not None and timer <= now:
                 after, events = advance(approval, world.directory, now=now, turns=world.turns)
             else:
-                after, events = _gone(approval, world, now)
+                after, events = approval, ()
         else:
             said = left.pop(0)
             now = max(said.at, begun)
             after, events = _answered(approval, said, world, now)
             refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
+        moved, (after, events) = after, _gone(approval, after, world, now)
+        if after is not moved:
+            yield _taken(moved, after, world, now), events
         if after.state is State.PENDING and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=now)
             yield after, events
@@ -302,9 +305,22 @@ def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | No
     return min((one for one in (approval.next_due, leaves) if one is not None), default=None)
 
 
-def _gone(approval: Approval, world: _World, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-    """Offer what waits to those who stand in, or go on where too few are left, as the router."""
+def _gone(
+    was: Approval, approval: Approval, world: _World, now: datetime
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Offer what waits to those who stand in, or go on where too few are left, as the router.
+
+    Args:
+        was: Before what has just happened.
+        approval: After it.
+        world: The people, and the default.
+        now: The present (UTC).
+    """
+    if approval.state is not State.PENDING:
+        return approval, ()
     after, events = stand_in(approval, world.directory, now=now, turns=world.turns)
+    if after is approval and not deliveries.is_short(was, approval):
+        return after, events
     if deliveries.is_reachable(after) and deliveries.can_be_met(after):
         return after, events
     none, why = not deliveries.is_reachable(after), too_few(after, world.directory, now)
@@ -389,6 +405,7 @@ def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
         for one in ballot.awaited
         if one in ballot.own
         and one not in here
+        and one not in approval.absent
         and (person := world.directory.get(one)) is not None
     ]
     return world.reach(people, ballot.rules)
