@@ -52,3 +52,15 @@ def test_nobody_to_hand_over_to(invoke: Invoke) -> None:
     done = invoke(*AWAY, "--hand-over")
     assert done.exit_code == 2
     assert "--delegate" in done.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
+    """By the doctor and by the list of queues."""
+    invoke("people", "away", "cleo", "--until", "9999-12-31")
+    listed = " ".join(invoke("queue", "list").stdout.split())
+    assert "Nobody can be asked for cleo: Cleo Park is away until 9999-12-31." in listed
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    (seats,) = [one for one in findings if one["about"] == "seats"]
+    assert seats["level"] == "warning"
+    assert "cleo: Cleo Park is away" in seats["text"]

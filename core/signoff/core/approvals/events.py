@@ -63,6 +63,7 @@ class What(StrEnum):
     INVITED = "invited"
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
+    VACANT = "vacant"
     LEFT = "left"
     BACK = "back"
     TOKEN_CREATED = "token_created"  # noqa: S105 -- a name
