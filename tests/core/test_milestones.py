@@ -32,13 +32,13 @@ ENDS = (Milestone.ENDED, Milestone.RAN, Milestone.FAILED)
 
 def person(one: str, **more: object) -> Person:
     """Return somebody with an address."""
-    return Person(id=one, name=one.title(), email=f"{one}@example.com", **more)  # type: ignore[arg-type]
+    return Person(id=one, name=one.title(), email=f"{one}@example.com", **more)
 
 
 def everybody(**more: object) -> Directory:
     """Return five people; Riley, who asks, has a manager."""
     people = [person(one) for one in NAMES[:-1]]
-    return Directory([*people, person("riley", manager="mara")], **more)  # type: ignore[arg-type]
+    return Directory([*people, person("riley", manager="mara")], **more)
 
 
 def policy(**more: object) -> Policy:

@@ -98,7 +98,6 @@ class Delivery:
         self._directory = directory
         self._inbox = inbox
         self._notifications = notifications or Notifications()
-        self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -163,10 +162,9 @@ class Delivery:
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""
-        wait = waits_for_result(
-            _delivery(item), approval, self._notifications, rewrites=self._rewrites, now=now
-        )
-        return wait.total_seconds()
+        return waits_for_result(
+            _delivery(item), approval, self._notifications, now=now
+        ).total_seconds()
 
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
@@ -223,13 +221,14 @@ class Delivery:
 
     def _words(self, work: DeliveryWork, approval: Approval, asked: Asked) -> phrases.Words | None:
         """Return what a message says besides its card, None where it is not to be delivered."""
-        if is_reported(work, approval, rewrites=self._rewrites):
+        if is_reported(work, approval):
             return None
         match work:
             case SendCard():
                 return phrases.Words("") if _asks_still(work, approval, asked) else None
             case UpdateCard():
-                shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
+                able = isinstance(self._channel, Rewriting) and self._channel.rewrites
+                shown = able and asked.receipt and _asks_still(work, approval, asked)
                 return phrases.Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 return self._closing(work, approval, asked) if asked.receipt else None
@@ -279,7 +278,7 @@ class Delivery:
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
-        told = is_reported(work, approval, rewrites=self._rewrites)
+        told = is_reported(work, approval)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be on its way this moment; whoever gets the one should get the other.
