@@ -403,6 +403,11 @@ class Approval(Value):
         asked |= {member for one in queues if one is not None for member in one.members}
         return person.id in asked or self.is_requester(person, directory)
 
+    def only_informs(self, person: str) -> bool:
+        """Say whether somebody is told how it stands, and was not asked."""
+        asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
+        return person in self.informed and person not in asked
+
     def shown_to(self, person: str, channel: str) -> Shown:
         """Return how much of the call a person could read by a channel.
 

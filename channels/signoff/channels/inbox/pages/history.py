@@ -101,7 +101,7 @@ def story(
     """
     names, waits = _Names(directory), partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)
-    inside = person.sees_all or not mine
+    inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return Story(
