@@ -142,7 +142,7 @@ class Delivery:
             if item.id in spare:
                 return Change().ack(item)
             if waits.get(item.id):
-                return Change().postpone(item, after=waits[item.id])
+                return Change().retry(item, after=waits[item.id], counted=False)
             if item.id not in results:
                 return self._not_sent(item, approval)
             return self._record(item, approval, results[item.id], messages[item.id], now)
