@@ -171,7 +171,8 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
     await office.delivery.drain()
 
     assert (await office.ledger.approval(opened.id)).state is State.PENDING
-    assert [one.kind for one in office.channel.delivered] == [Kind.CARD]
+    kinds = {one.card.approval: one.kind for one in office.channel.delivered}
+    assert kinds == {first.id: Kind.STATUS, opened.id: Kind.CARD}, "Riley reads of the no"
 
 
 @pytest.mark.parametrize("amount", [50, 500])

@@ -144,6 +144,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -183,6 +184,7 @@ def run_channels(settings: Settings) -> int:
         ),
         read=readers.read,
         limits=Limits(parts.ledger, limits),
+        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
     )
     router = tasks.make_router(services)
     drains = tasks.drains(services, router)

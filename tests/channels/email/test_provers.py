@@ -142,8 +142,7 @@ async def test_an_answer_by_mail_is_parsed_in_no_process_of_ours(
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, broken)
     monkeypatch.setattr(dkim, "DKIM", broken)
-    with pytest.raises(AssertionError, match="parsed here"):
-        mime.parse_mail(raw)
+    assert vars(mime)["parse_mail"] is broken
     readers = Readers()
     intake = Intake(
         channels.desk,

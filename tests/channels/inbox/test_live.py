@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 import httpx
@@ -68,16 +69,24 @@ async def office(office: Channels) -> Channels:
     return office
 
 
+@dataclass(frozen=True)
+class Listening:
+    """A server, and where it listens."""
+
+    server: Server
+    url: str
+
+
 @pytest.fixture
-async def server(office: Channels) -> AsyncIterator[str]:
-    """The address of a server that listens."""
+async def here(office: Channels) -> AsyncIterator[Listening]:
+    """A server that listens."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
     up = asyncio.get_running_loop().create_future()
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
     task = asyncio.create_task(server._serve())
-    yield f"http://127.0.0.1:{await up}"
+    yield Listening(server, f"http://127.0.0.1:{await up}")
     server.should_exit = True
     await task
 
@@ -86,7 +95,7 @@ Look = Callable[..., AbstractAsyncContextManager[Page]]
 
 
 @pytest.fixture
-def look(office: Channels, server: str, browser: Browser) -> Look:
+def look(office: Channels, here: Listening, browser: Browser) -> Look:
     """Open a page of the session that the browser has now, as it is at this moment."""
 
     @asynccontextmanager
@@ -96,7 +105,7 @@ def look(office: Channels, server: str, browser: Browser) -> Look:
         known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
         known |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
-            httpx.AsyncClient(base_url=server, timeout=PATIENCE) as http,
+            httpx.AsyncClient(base_url=here.url, timeout=PATIENCE) as http,
             http.stream("GET", f"/inbox/live?{query}", headers=known) as answer,
         ):
             page = Page(answer)
@@ -200,12 +209,12 @@ async def test_a_person_has_so_many(
 
 
 async def test_a_server_that_stops_does_not_wait_for_pages(
-    browser: Browser, server: Server, look: Look
+    browser: Browser, here: Listening, look: Look
 ) -> None:
     """What streams without an end is ended, and not waited for."""
     await browser.sign_in()
     async with look() as page:
-        server.should_exit = True
+        here.server.should_exit = True
         await page.ended()
 
 

@@ -60,6 +60,8 @@ class Expectation(Value):
         never: Ids of people who are asked at no level.
         by: The channels by which they are asked, of all levels together.
         asked_at: When each level is asked.
+        delivered_at: When the first card of each level goes out: later where it waits for working
+            hours.
         reminded: How many reminders there are in all.
         end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
         end_at: When the end is.
@@ -72,6 +74,7 @@ class Expectation(Value):
     never: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
     asked_at: tuple[Moment, ...] | None = None
+    delivered_at: tuple[Moment, ...] | None = None
     reminded: int | None = None
     end: End | None = None
     end_at: Moment | None = None
@@ -215,6 +218,7 @@ def _moments(case: Case, cases: Cases, loc: Loc) -> Iterator[tuple[Loc, Fault]]:
     found: list[tuple[Loc, str]] = [(("at",), case.at)]
     found += [(("answers", number, "at"), one.at) for number, one in enumerate(case.answers)]
     found += [(("expect", "asked_at"), one) for one in expect.asked_at or ()]
+    found += [(("expect", "delivered_at"), one) for one in expect.delivered_at or ()]
     found += [(("expect", "end_at"), expect.end_at)] if expect.end_at is not None else []
     for way, text in found:
         # What is expected is counted from when the case begins to wait.

@@ -60,6 +60,7 @@ def delivered(
     now: datetime,
     copy_state: str = "",
     shown: Shown = Shown.UNKNOWN,
+    bundle: str = "",
 ) -> Moved:
     """Record that a card has reached its channel.
 
@@ -71,17 +72,33 @@ def delivered(
         now: The present.
         copy_state: See `Asked`.
         shown: How much of the call the card shows.
+        bundle: The id of the bundle that lists it, "" where it has a card of its own.
     """
     more: dict[str, JsonValue] = {"to": key}
+    if bundle:
+        more["bundle"] = bundle
     if copy_state:
         more["copy"] = copy_state
     if shown is Shown.CUT:
         more["shown"] = shown.value
     event = approval.note(What.DELIVERED, now=now, by=channel, more=more)
     changed = _with_card(
-        approval, key, channel, receipt=receipt, problem="", copy_state=copy_state, shown=shown
+        approval,
+        key,
+        channel,
+        receipt=receipt,
+        problem="",
+        copy_state=copy_state,
+        shown=shown,
+        bundle=bundle,
     )
     return changed, (event,)
+
+
+def held(approval: Approval, key: str, channel: str, until: datetime, *, now: datetime) -> Event:
+    """Return what the audit is told of a card that waits for somebody's working hours."""
+    more: dict[str, JsonValue] = {"to": key, "until": until.isoformat()}
+    return approval.note(What.HELD, now=now, by=channel, more=more)
 
 
 def found_copy(

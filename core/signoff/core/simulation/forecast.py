@@ -49,11 +49,15 @@ class Turn(Value):
         person: The id; "" for a place.
         channel: By which channel.
         address: Where to, in its terms.
+        held: Until when it waits for working hours (UTC); None where it goes out at once.
+        waits_for: Whose hours, and when they begin, in words; "" where it does not wait.
     """
 
     person: str
     channel: str
     address: str
+    held: datetime | None = None
+    waits_for: str = ""
 
 
 class Step(Value):

@@ -73,6 +73,9 @@ def print_timeline(
     call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
+    if timeline.rungs:
+        told = _requester_is_told(timeline, directory)
+        out.print(Text("\nthe requester ", style="bold"), Text(one_line(told)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
     out.print(Text(f"\nif {answers} ({zone})", style="bold"))
     steps = table("when", "after", "what", "")
@@ -98,9 +101,6 @@ def print_timeline(
     if len(stages := timeline.terms.stages) > 1:
         say = f"{', then '.join(stages)}; each has to approve before the next is asked"
         out.print(Text("stages: ", style="bold"), Text(one_line(say)), sep="")
-    if timeline.rungs:
-        told = _requester_is_told(timeline, directory)
-        out.print(Text("requester: ", style="bold"), Text(one_line(told)), sep="")
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
@@ -128,13 +128,13 @@ def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
     user = str(timeline.facts["user"])
     person = directory.find(user) if user else None
     if person is None:
-        return "not in the directory; told only at [notifications] requester_domains"
+        return "is not in the directory: told only at [notifications] requester_domains"
     topics = topics_of(timeline.terms, person)
     if not topics:
-        return "told nothing"
+        return "is told nothing"
     by = " and ".join(person.notify_by or timeline.terms.notify_by)
     about = ", ".join(one.value for one in topics)
-    return f"told when it is {about}" + (f"; by {by}" if by else "")
+    return f"is told when it is {about}" + (f"; by {by}" if by else "")
 
 
 def _print_policies(out: Console, timeline: Timeline) -> None:
@@ -171,6 +171,7 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
         lines.append(_level(step, timeline, zone))
         lines += [
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
     if step.informed:
