@@ -267,7 +267,7 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     result = invoke("approvals", "approve", waiting.id, "--as", "mara", "--reason", "fine by me")
     assert result.exit_code == 0
     assert "approved by Mara Lind" in result.output
-    after, run, _ = on_ledger(lambda ledger: ledger.standing(waiting.id))
+    after, run, _ = on_ledger(lambda ledger: ledger.current(waiting.id))
     assert after.state is State.APPROVED
     assert (after.decision.by, after.decision.channel) == ("mara", "cli")
     assert after.decision.reason == "fine by me"

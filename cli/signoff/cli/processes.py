@@ -69,7 +69,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
-    from signoff.worker.executor import Crew  # noqa: PLC0415
+    from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -104,7 +104,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         ),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(
+    executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
@@ -123,8 +123,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
-        register=lambda loop: tasks.register(parts.celery, loop, crew),
-        stopping=crew.begin_nothing_more,
+        register=lambda loop: tasks.register(parts.celery, loop, executor),
+        stopping=executor.begin_nothing_more,
         close=close,
     )
 

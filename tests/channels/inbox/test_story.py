@@ -148,7 +148,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run, _ = await office.ledger.standing(approval.id)
+    was, run, _ = await office.ledger.current(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]

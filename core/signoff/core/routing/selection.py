@@ -15,7 +15,7 @@ from signoff.core.directory.queues import Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
-from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.matching import Match, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find, informed
@@ -183,10 +183,10 @@ def _matching(
     for policy in policies:
         seen = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
-        if verdict is Verdict.ERROR:
+        if verdict is Match.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
             return None, policy.terms(seen)
-        if verdict is Verdict.MATCHES:
+        if verdict is Match.MATCHES:
             return policy, policy.terms(seen)
     return None, None
 

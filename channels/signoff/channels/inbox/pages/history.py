@@ -64,7 +64,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class History:
     """All of it.
 
     Attributes:
@@ -84,7 +84,7 @@ class Story:
     result: Result | None = None
 
 
-def story(
+def history_of(
     approval: Approval,
     run: Run,
     events: Sequence[Event],
@@ -93,7 +93,7 @@ def story(
     *,
     now: datetime,
     turns: Turns = NO_TURNS,
-) -> Story:
+) -> History:
     """Return what a person is told of an approval that they may see.
 
     What became of the cards is for those who are asked, and for operators and auditors. What the
@@ -104,7 +104,7 @@ def story(
     inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
-    return Story(
+    return History(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
         sent=tuple(_sent(one, names, waits(one)) for one in approval.asked) if inside else (),
