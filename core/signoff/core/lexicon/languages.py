@@ -134,9 +134,6 @@ class _Commands(_Table):
 class _Signature(_Table):
     """How the lines below an answer look."""
 
-    opens: tuple[str, ...] = Field(min_length=1)
-    ends: tuple[str, ...]
-    excuses: tuple[str, ...]
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
     disclaimer: tuple[str, ...] = Field(min_length=1)

@@ -169,12 +169,17 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
 
 
 def _is_brush_off(reader: Reader, parse: Parse) -> bool:
-    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい"."""
+    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい".
+
+    A clause of its own behind it may say yes all the same: "ja ja, passt".
+    """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
-    return any(
-        one.end == other.start and _folded(reader, one) == _folded(reader, other) in _BRUSH_OFFS
-        for one, other in pairwise(said)
-    )
+    for at, (one, other) in enumerate(pairwise(said)):
+        doubled = one.end == other.start and _folded(reader, one) == _folded(reader, other)
+        last = at + 2 == len(said)
+        if doubled and _folded(reader, one) in _BRUSH_OFFS:
+            return last or not reader.text.is_boundary(other.end)
+    return False
 
 
 def _is_cited(reader: Reader, parse: Parse) -> bool:

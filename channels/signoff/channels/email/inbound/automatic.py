@@ -5,12 +5,12 @@ None of it is an answer. The signs are those of RFC 3834 (Auto-Submitted), RFC 3
 is enough. ``X-Auto-Response-Suppress`` is none: the mail programmes of people send it too.
 """
 
-import unicodedata
 from typing import Final
 
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_parameters
+from signoff.core.base.text import fold
 
 _REPORTS: Final = frozenset(
     {
@@ -76,13 +76,6 @@ def is_titled(subject: str, signs: tuple[str, ...], weak: tuple[str, ...] = ()) 
     return next(
         (sign for sign in weak if plain.startswith(sign) and _goes_on(plain[len(sign) :])), ""
     )
-
-
-def fold(text: str) -> str:
-    """Return text without case, accents, typographic apostrophes and runs of space."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(mark for mark in plain if not unicodedata.combining(mark))
-    return " ".join(bare.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
 
 
 def folded(words: tuple[str, ...]) -> tuple[str, ...]:

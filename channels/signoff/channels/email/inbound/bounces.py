@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from signoff.channels.email.inbound import bounce_titles
-from signoff.channels.email.inbound.automatic import fold, folded, is_of_a_rule, is_titled
+from signoff.channels.email.inbound.automatic import folded, is_of_a_rule, is_titled
 from signoff.channels.email.parsing.mime import Part, parse_parameters
 
 _STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
