@@ -6,11 +6,11 @@ import itertools
 import random
 
 import pytest
+from tests.core.replies.test_lexicon import samples
 
 from signoff.core.lexicon.languages import CODES, language
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Unclear
-from tests.core.replies.test_lexicon import samples
 
 VERDICTS = {
     "en": (["No", "Rejected"], ["yes", "approved", "I approve", "it's a yes"]),
@@ -29,7 +29,7 @@ BETWEEN = (", ", ". ", "! ", "\n", " - ", " ", "… ", " (")
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
-    """ "아니요, 죄송해요 네입니다": whatever mark stands on either side of the apology, or none."""
+    """Whatever mark stands on either side of the apology, or none: "아니요, 죄송해요 네입니다"."""
     file = language(code).file
     refusals, yeses = VERDICTS[code]
     sorry = samples(file.after_a_no.apology, file)
@@ -40,7 +40,7 @@ def test_a_yes_behind_an_apology_takes_a_no_back(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
-    """ "No. It's a yes": a clause behind the no that says what is meant instead."""
+    """A clause behind the no says what is meant instead: "No. It's a yes"."""
     file = language(code).file
     for no, text in itertools.product(VERDICTS[code][0], samples(file.after_a_no.instead, file)):
         assert isinstance(read_reply(f"{no}. {text}"), Unclear), text
@@ -48,11 +48,17 @@ def test_a_yes_said_instead_takes_a_no_back(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_an_apology_alone_takes_nothing_back(code: str) -> None:
-    """ "No, sorry" is a polite no."""
+    """A polite no is a no: "No, sorry"."""
     polite = {
-        **{"en": "No, I'm very sorry", "de": "Nein, tut mir leid", "fr": "Non, je suis désolé"},
-        **{"es": "No, lo siento", "it": "No, mi dispiace", "pt": "Não, sinto muito"},
-        **{"nl": "Nee, het spijt me", "ja": "いいえ、申し訳ありません", "ko": "아니요, 죄송합니다"},
+        "en": "No, I'm very sorry",
+        "de": "Nein, tut mir leid",
+        "fr": "Non, je suis désolé",
+        "es": "No, lo siento",
+        "it": "No, mi dispiace",
+        "pt": "Não, sinto muito",
+        "nl": "Nee, het spijt me",
+        "ja": "いいえ、申し訳ありません",
+        "ko": "아니요, 죄송합니다",
         "zh": "不，抱歉",
     }
     assert not isinstance(read_reply(polite[code]), Unclear)

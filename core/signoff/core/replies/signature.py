@@ -30,11 +30,12 @@ _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
 _MOST_WORDS_OF_A_FIRM: Final = 3
 _SEPARATORS: Final = re.compile(r"[|,;·•/–—]|\s-\s")
 _COMPANIES: Final = frozenset(
-    ("inc", "ltd", "llc", "llp", "plc", "corp", "co", "pty", "limited", "incorporated")
-    + ("gmbh", "ag", "kg", "ug", "ohg", "se", "sa", "sas", "sarl", "srl", "spa", "snc", "sl")
-    + ("slu", "lda", "ltda", "bv", "nv", "vof", "oy", "ab", "as", "aps", "kk", "gk")
+    (
+        *("inc", "ltd", "llc", "llp", "plc", "corp", "co", "pty", "limited", "incorporated"),
+        *("gmbh", "ag", "kg", "ug", "ohg", "se", "sa", "sas", "sarl", "srl", "spa", "snc", "sl"),
+        *("slu", "lda", "ltda", "bv", "nv", "vof", "oy", "ab", "as", "aps", "kk", "gk"),
+    )
 )
-
 _SPACELESS_COMPANIES: Final = (
     *("株式会社", "有限会社", "合同会社", "株)", "有)", "주식회사", "유한회사", "주)", "유)"),
     *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
@@ -138,7 +139,7 @@ def _is_word(word: str) -> bool:
 
 
 def _may_be_a_name(word: str) -> bool:
-    """Say whether a word below a closing may be a name that nobody knows: "Mike", and not "Wait"."""
+    """Say whether a word below a closing may be a name that nobody knows: "Mike", not "Wait"."""
     named = word[0].isupper() and word.isalpha() and len(word) <= _LONGEST_NAME
     return named and not _is_said(_plain(word))
 

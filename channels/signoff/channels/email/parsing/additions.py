@@ -23,6 +23,7 @@ from signoff.channels.email.parsing.addition_phrases import (
     NOTICE_OPENINGS,
     POSTSCRIPT_WORDS,
 )
+from signoff.core.base.text import fold
 
 _LONGEST_LINE: Final = 1_000
 _LONGEST_TAG: Final = 40
