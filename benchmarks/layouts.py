@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from pydantic import JsonValue
 from rich.console import Console
 from rich.table import Table
 
@@ -29,7 +30,7 @@ _HEAD: Final = (
     b"From: Mara Lind <mara@example.com>\r\nTo: approvals@signoff.example\r\n"
     b"Subject: Re: Approval needed\r\nMessage-ID: <a@example.com>\r\nMIME-Version: 1.0\r\n"
 )
-_FIELDS: Final = {"amount": 0, "approved_days": 0, "account": ""}
+_FIELDS: Final[JsonValue] = {"amount": 0, "approved_days": 0, "account": ""}
 _SPARE: Final = 2_048
 
 

@@ -135,7 +135,7 @@ class AsyncClient(AsyncAsking):
         """Approve the call that this approval shows, as the token's person.
 
         Args:
-            approval: As it was shown to whoever decides.
+            approval: As it was shown to the person who decides.
             values: For its template.
             reason: In the person's own words.
             key: As for `submit`.
@@ -153,7 +153,7 @@ class AsyncClient(AsyncAsking):
         """Approve several calls whose policy calls them harmless, 50 at most; each by itself.
 
         Args:
-            approvals: As they were shown to whoever decides.
+            approvals: As they were shown to the person who decides.
             key: As for `submit`.
         """
         shown = [{"id": one.id, "digest": one.digest} for one in approvals]
@@ -165,7 +165,7 @@ class AsyncClient(AsyncAsking):
         return await self._move(approval_id, "reject", {"reason": reason}, key)
 
     async def withdraw(self, approval_id: str, *, reason: str, key: str = "") -> Approval:
-        """Take a question back, as whoever has asked it."""
+        """Take a question back, as the person who has asked it."""
         return await self._move(approval_id, "withdraw", {"reason": reason}, key)
 
     async def claim(self, approval_id: str, *, length: str = "", key: str = "") -> Approval:
@@ -230,7 +230,7 @@ class AsyncClient(AsyncAsking):
         """Approve the call that this approval shows, and calls like it for a while.
 
         Args:
-            approval: As it was shown to whoever decides; it may be decided already.
+            approval: As it was shown to the person who decides; it may be decided already.
             length: For how long: ``4h``.
             uses: How many more calls; as many as the policy allows where it is None.
             limit: A CEL expression, to cover less than the policy allows.
@@ -299,7 +299,7 @@ class AsyncClient(AsyncAsking):
             person_id: Who: the token's person, or anybody for an administrator.
             end: The last day, where the person is.
             start: The first day; today where it is None.
-            delegate: The id or an address of whoever decides instead.
+            delegate: The id or an address of the person who decides instead.
             key: As for `submit`.
         """
         body = {

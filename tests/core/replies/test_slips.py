@@ -6,8 +6,8 @@ import itertools
 import random
 
 import pytest
-from tests.core.replies.test_lexicon import samples
 
+from core.replies.test_lexicon import samples
 from signoff.core.lexicon.languages import CODES, language
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Unclear

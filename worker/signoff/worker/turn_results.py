@@ -234,7 +234,7 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> None:
-    """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
+    """Tell the person who decided that the answer, which was acknowledged, came to nothing."""
     for asked in _told_of_decision(approval):
         change.send(
             ReportFailure(
@@ -244,7 +244,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> None:
 
 
 def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
-    """Tell whoever decided what the agent did with it, where there is anything to tell."""
+    """Tell the person who decided what the agent did with it, where there is anything to tell."""
     said = turn.text[:LONGEST_WORD]
     if not approval.result and not said:
         return
@@ -257,7 +257,7 @@ def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
 
 
 def _told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of whoever decided, and those in places that all can see."""
+    """Return the cards of the person who decided, and those in places that all can see."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}

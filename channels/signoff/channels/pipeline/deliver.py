@@ -156,7 +156,7 @@ class Delivery:
         person = self._directory.get(asked.person)
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
-            # The call may be a secret from whoever has only got hold of a token.
+            # The call may be a secret from the person who has only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
         elif self._inbox is not None and approval.state is State.PENDING:
             link = self._inbox.link_to(approval.id)
@@ -232,7 +232,7 @@ class Delivery:
         asked = self._asked(work, approval)
         wait = isinstance(work, Closing) and asked is not None and not asked.problem
         if wait and item.attempts <= PATIENCE:
-            # Its card may be on its way this moment; whoever gets the one should get the other.
+            # Its card may be on its way this moment; anyone who gets the one should get the other.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)
@@ -363,7 +363,7 @@ def refuse(
 ) -> None:
     """Add to a change that a card can never reach a person.
 
-    Whoever got no other card is asked by mail. When those who can still answer are too few, the
+    Anyone who got no other card is asked by mail. When those who can still answer are too few, the
     next level is asked, or the default.
     """
     after, events = deliveries.undelivered(approval, person, channel, reason, now=now)

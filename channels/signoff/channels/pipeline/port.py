@@ -164,7 +164,7 @@ class LinkMail:
         address: Where to.
         at: The present (UTC).
         until: Until when the link is good (UTC).
-        link: The link; whoever has it and the browser that asked for it is the person.
+        link: The link; somebody with it and with the browser that asked for it is the person.
         browser: Which browser has asked, in our own words.
     """
 

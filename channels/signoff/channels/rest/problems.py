@@ -95,7 +95,7 @@ _WORDS: Final = {
 
 
 def not_found(thing: str, name: str) -> Problem:
-    """Return the answer to whoever asks for what is not there, or not for him: the same."""
+    """Return the answer to the person who asks for what is not there, or not for them: the same."""
     return Problem(
         404,
         "not-found",
@@ -105,7 +105,7 @@ def not_found(thing: str, name: str) -> Problem:
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for whoever made the request."""
+    """Return the problem that an error is for the person who made the request."""
     for kind in type(error).__mro__:
         if kind in KINDS:
             status, name, title = KINDS[kind]
@@ -167,7 +167,7 @@ async def note_problem(
 ) -> None:
     """Put into the audit that a token's request about an approval was refused.
 
-    Whoever may not see the approval is told that there is none; the audit says what was tried. A
+    Those who may not see the approval are told that there is none; the audit says what was tried. A
     request that is being carried out is no refusal, and what does not exist has no audit.
     """
     if problem.kind == IN_FLIGHT:
@@ -181,7 +181,7 @@ async def note_problem(
     except ApprovalNotFound:
         return
     except LedgerError as error:
-        # Nothing was done, and whoever has asked is told so.
+        # Nothing was done, and the person who has asked is told so.
         log.warning("rest.refusal_not_noted", approval=approval, error=str(error))
 
 

@@ -72,7 +72,7 @@ class Step(Value):
         until: The moment up to which those who are asked may answer (UTC); None where there is
             none.
         why: In words: who was left out and why, or what the end means.
-        by: The id of whoever answers.
+        by: The id of the person who answers.
     """
 
     at: datetime

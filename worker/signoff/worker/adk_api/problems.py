@@ -119,7 +119,7 @@ class Problem(Exception):
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for whoever made the request."""
+    """Return the problem that an error is for the person who made the request."""
     for kind in type(error).__mro__:
         if kind in KINDS:
             status, name, title = KINDS[kind]

@@ -452,7 +452,7 @@ def _is_warning(name: str) -> bool:
 
 
 def _is_alone(element: etree._Element) -> bool:
-    """Say whether a cell has a row for itself; beside others its edge is that of a signature."""
+    """Say whether a cell is alone in its row; an edge between cells belongs to a signature."""
     row = element.getparent()
     if element.tag not in _CELLS or row is None:
         return True
