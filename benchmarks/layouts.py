@@ -128,8 +128,16 @@ LAYOUTS: Final[dict[str, Callable[[int], bytes]]] = {
         + "".join(f"<p class=c{at}>a" for at in range(size // 60))
     ),
     "entities": lambda size: html(_fill("&amp;", size)),
-    "comments": lambda size: html("approve" + _fill("<!-- a -->", size)),
+    "comments": lambda size: html("approve" + _fill("<!---->", size)),
     "attributes": lambda size: html(f"<p {_fill('a=b ', size)}>approve</p>"),
+    "entities of a document type": lambda size: html(
+        "<!DOCTYPE" + _fill("[<!ENTITY a 'b'>", size) + "approve"
+    ),
+    "open brackets of tags": lambda size: html(_fill("<", size)),
+    "hidden words": lambda size: html(
+        "<div style='color:white'>" * 250 + _fill("<font color=white>y</font>", size - 8_000)
+    ),
+    "cuts": lambda size: html(_fill("<div id=appendonsend></div>", size)),
     "parts in parts": _boundaries,
     "many parts": _parts,
     "one header": lambda size: _HEAD + b"X: " + b"a " * (size // 2) + b"\r\n\r\napprove",

@@ -75,7 +75,7 @@ def die_thinking(number: int) -> None:
         async for response in think(self, *args, **more):
             yield response
 
-    shapes.Actor.generate_content_async = call  # type: ignore[assignment]
+    shapes.Actor.generate_content_async = call  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def tell_move(
 def _reassigned(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, within: timedelta
 ) -> None:
-    """Tell those who lost a place, unless they gave it away, and those who got no card for theirs."""
+    """Tell the one who lost a place, unless they gave it away, and a successor without a card."""
     of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
     if work.by != of:
         words = collaboration.handed_on(approval, to, work.reason, directory)
