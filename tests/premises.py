@@ -15,7 +15,7 @@ import pyotp
 from aiosmtpd.smtp import SMTP
 from pydantic import SecretStr
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
 from deciding import Desk
@@ -161,8 +161,8 @@ class Premises:
     async def mailed(self) -> str:
         """Have the link mailed that was asked for, and return it as it stands in the mail."""
         await self.links.drain()
-        text = self.mails.mails[-1].get_body(("plain",)).get_content()
-        return re.findall(r"http://\S+", text)[0]
+        text = present(self.mails.mails[-1].get_body(("plain",))).get_content()
+        return str(re.findall(r"http://\S+", text)[0])
 
     async def open(self, path: str | Approval = "/inbox/") -> None:
         """Open a page."""

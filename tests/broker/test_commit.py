@@ -10,7 +10,16 @@ from datetime import timedelta
 import pytest
 from pydantic import JsonValue
 
-from builders import CLEO, MARA, RILEY, Snapshot, make_approval, make_origin, paused, people
+from builders import (
+    CLEO,
+    MARA,
+    RILEY,
+    Snapshot,
+    make_approval,
+    make_origin,
+    paused,
+    people,
+)
 from deciding import Desk
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -384,7 +393,7 @@ async def test_an_approval_its_run_and_the_clock_at_once(
     stands = (await still_ledger.approval(approval.id), await still_ledger.run(run.id))
     assert await still_ledger.standing(approval.id) == (*stands, clock.now())
     key = f"{still_ledger.store.prefix}approval:{approval.id}"
-    version, mark, data = (await still_ledger.store.client.get(key)).split(" ", 2)
+    version, mark, data = str(await still_ledger.store.client.get(key)).split(" ", 2)
     turned = json.dumps(dict(reversed(json.loads(data).items())), indent=1)
     await still_ledger.store.client.set(key, f"{version} {mark} {turned}")
     assert await still_ledger.standing(approval.id) == (*stands, clock.now())

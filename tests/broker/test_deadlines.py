@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from signoff.testing import VirtualClock
 HOUR = timedelta(hours=1)
 
 
-async def asked(ledger: Ledger, **more: object) -> Approval:
+async def asked(ledger: Ledger, **more: Any) -> Approval:
     """Open a pause whose call is put to Mara for an hour, and then to Cleo for two."""
     levels = (
         Level(ask=("mara",), within=Span(HOUR), remind=(Span(HOUR / 2),)),

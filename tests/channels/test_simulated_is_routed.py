@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from builders import NOON, make_call, make_origin
 from deciding import Desk
@@ -81,6 +82,9 @@ REFERENCES = st.sampled_from(
     [*NAMES, "requester.manager", "requester.manager.manager", "asked.manager", "queue:q"]
 )
 ASKED = st.lists(REFERENCES, min_size=1, max_size=3, unique=True).map(tuple)
+INFORMED = st.lists(
+    st.sampled_from([*NAMES, "riley", "requester.manager", "queue:q"]), max_size=2, unique=True
+).map(tuple)
 QUORUMS = st.sampled_from([1, 1, 2, "all", "majority", "60%"])
 
 
@@ -90,6 +94,7 @@ def levels(draw: st.DrawFn, stage: str) -> list[Level]:
     form = draw(st.sampled_from(["plain", "plain", "plain", "until", "managers", "groups"]))
     within = f"{draw(st.integers(5, 60))}m"
     more = {"stage": stage, "within": within, "veto": draw(st.booleans())}
+    more["inform"] = draw(INFORMED)
     if form == "until":
         return [Level(ask=("requester.manager",), until=LIMIT, **more)]
     if form == "managers":
@@ -123,8 +128,10 @@ def worlds(draw: st.DrawFn) -> World:
             repeat=draw(st.integers(0, 1)),
             on_timeout=draw(st.sampled_from(["reject", "stay"])),
             ask_twice=draw(st.booleans()),
+            inform=draw(INFORMED),
         )
-    default = Fallback(ask=draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()])))
+    asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
+    default = Fallback(ask=asked, inform=draw(INFORMED))
     said = st.builds(
         Said,
         by=st.sampled_from(NAMES),
@@ -228,8 +235,9 @@ def noted(events: Sequence[Event]) -> Happened:
 def asked(event: Event) -> list[str]:
     """Return who gets a card."""
     people = event.more.get("people")
-    known = event.what is What.ASKED and isinstance(people, list)
-    return sorted(map(str, people)) if known else []  # type: ignore[arg-type]
+    if event.what is not What.ASKED or not isinstance(people, list):
+        return []
+    return sorted(map(str, people))
 
 
 def foreseen(timeline: Timeline) -> Happened:
@@ -249,12 +257,18 @@ def test_what_is_simulated_is_what_the_router_does(
     redis_url: str, prefix: str, world: World
 ) -> None:
     """The same things happen in the same order, to the same end at the same moment."""
-    call = {"app": "finance", "agent": "reimbursement_agent", "tool": "reimburse"}
-    facts = {**call, "args": {"amount": 500}, "user": "riley"}
-    timeline = timeline_of(world, facts, start=NOON, answers=world.answers)  # type: ignore[arg-type]
+    facts: dict[str, JsonValue] = {
+        "app": "finance",
+        "agent": "reimbursement_agent",
+        "tool": "reimburse",
+        "args": {"amount": 500},
+        "user": "riley",
+    }
+    timeline = timeline_of(world, facts, start=NOON, answers=world.answers)
     approval, refused, happened = asyncio.run(routed(world, redis_url, prefix))
     ends = {State.APPROVED: End.APPROVE, State.PENDING: End.STAY}
     assert ends.get(approval.state, End.REJECT) is timeline.end
     assert happened == foreseen(timeline)
     assert list(timeline.refused) == refused
+    assert timeline.informed == approval.informed
     assert (approval.decision.at if approval.decision else None) == timeline.end_at

@@ -51,6 +51,7 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
     ledger = Ledger(Store.open(redis))
     store = session_service(sessions, agents)
     commit_all, append = ledger.commit_all, store.append_event
+    # What a worker does is counted in its place.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
     store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
     guard = GuardPlugin(ledger)

@@ -13,6 +13,7 @@ from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from deciding import Desk
 from signoff.broker import stages
+from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.timers.poison import PATIENCE, stuck
 from signoff.broker.timers.reconciler import Reconciler
@@ -136,9 +137,8 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
         await shop.wait(CYCLE)
     (one,) = await stuck(shop.ledger)
     assert one.approval == unread.id
-    async with shop.ledger.store.translated_client() as client:
-        entries = await client.xrange(f"{shop.ledger.store.prefix}audit")
-    told = [Event.model_validate_json(fields["e"]) for _, fields in entries]
+    entries = audit.entries(shop.ledger.store)
+    told = [Event.model_validate_json(text) async for _, text, _ in entries]
     assert [one.approval for one in told if one.what is What.STUCK] == [unread.id]
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
@@ -69,7 +71,7 @@ class Office:
             asked.append(approval)
         return asked
 
-    async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, **values: object) -> None:
+    async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, /, **values: JsonValue) -> None:
         """Let Mara approve everything that waits."""
         for approval in await self.ask(run, rule):
             await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)

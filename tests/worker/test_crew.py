@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -145,11 +149,13 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
 ) -> None:
     """All runs are in flight at once: none of them could end before all have begun."""
     runner = office.apps.runner("finance")
+    assert isinstance(runner.agent, LlmAgent)
     model = runner.agent.model
     begun, all_there = 0, asyncio.Event()
+    assert isinstance(model, BaseLlm)
     original = type(model).generate_content_async
 
-    async def gathering(self: object, *args: object, **kwargs: object):
+    async def gathering(self: BaseLlm, *args: Any, **kwargs: Any) -> AsyncIterator[LlmResponse]:
         nonlocal begun
         begun += 1
         if begun >= 100:
@@ -339,6 +345,10 @@ class Counting:
         """Never called."""
         raise NotImplementedError
 
+    async def resumes_each(self, run: Run, approvals: object) -> bool:
+        """Never called."""
+        raise NotImplementedError
+
 
 async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     """No more runs are in work than there are slots, and every stage is worked to its end."""
@@ -349,7 +359,7 @@ async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     counts = await asyncio.gather(
         crew.drain(stages.run("finance")), crew.drain(stages.run("time_off"))
     )
-    assert (counts, runtime.most) == ([10, 4], 3)
+    assert (list(counts), runtime.most) == ([10, 4], 3)
     assert {run.state for run in await office.ledger.recent_runs()} == {RunState.COMPLETED}
 
 
@@ -374,7 +384,7 @@ async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Offic
     await office.ledger.store.client.set(key, "1 x {}")
     await office.crew.drain(stages.run("finance"))
     assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
-    await office.ledger.store.client.set(key, kept)
+    await office.ledger.store.client.set(key, str(kept))
     await office.crew.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.QUEUED
     office.pass_time(61)

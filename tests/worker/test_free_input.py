@@ -40,7 +40,9 @@ async def told(office: Office, run: Run) -> object:
 
 def with_rules(office: Office, *rules: InputRule) -> None:
     """Let the worker have these tables."""
-    runtime = AdkRuntime(office.apps, office.crew.runtime.guard, inputs=rules)  # type: ignore[attr-defined]
+    was = office.crew.runtime
+    assert isinstance(was, AdkRuntime)
+    runtime = AdkRuntime(office.apps, was.guard, inputs=rules)
     office.crew = Crew(office.ledger, runtime)
 
 

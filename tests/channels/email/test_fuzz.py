@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
+from pydantic import JsonValue
 
 from answered import Verdict
 from channels.email.clients import WORDS, marked
@@ -25,7 +26,7 @@ from signoff.core.replies.text import ReplyContext
 
 MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "3000"))
 SHARDS = 4
-TEMPLATE = {"approved_days": 0}
+TEMPLATE: JsonValue = {"approved_days": 0}
 HEAD = (
     "From: Mara Lind <mara@example.com>\r\nTo: approvals+aaaabbbbccccddddeeeeffff22@signoff.example"
     "\r\nSubject: =?utf-8?B?UmU6IEFwcHJvdmFs?= needed\r\nDate: Mon, 2 Mar 2026 10:00:00 +0100\r\n"
@@ -174,7 +175,7 @@ def test_damaged_mail_is_read_or_refused(shard: int) -> None:
         silent = number % 2 == 0
         raw = damaged(dice, silent=silent)
         try:
-            template = TEMPLATE if number % 3 else None
+            template: JsonValue = TEMPLATE if number % 3 else None
             read = explain_mail(read_mail(raw), ReplyContext(fields=template))
         except UnreadableMail:
             read = None

@@ -77,7 +77,7 @@ async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = ""
     """Let Mara answer what a run waits for, and the crew go on with it."""
     for one in await office.ask(run):
         decide = office.desk.approve if yes else office.desk.reject
-        await decide(one.id, MARA, channel="cli", **({"reason": reason} if reason else {}))
+        await decide(one.id, MARA, channel="cli", reason=reason)
     return await office.resume(await office.ledger.run(run.id))
 
 

@@ -30,9 +30,9 @@ ENDED = "{'first': 'a', 'seen': 'a', 'second': 'b', 'paid': {'paid': 'c'}}"
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-def noted(office: Office) -> list[object]:
+def noted(office: Office) -> list[str]:
     """Return what was really done, in its order."""
-    return [one["what"] for one in office.executed()]
+    return [str(one["what"]) for one in office.executed()]
 
 
 async def die(

@@ -98,8 +98,7 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
     (approval,) = await office.ledger.approvals(run.waiting)
     payload = await payload_of(office, run)
     # The same session, read by a worker with another key before the approval was opened.
-    async with office.ledger.store.translated_client() as client:
-        await client.flushall()
+    await office.ledger.store.client.flushall()
     monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
     await another_worker(office)
     again = await office.desk.submit(

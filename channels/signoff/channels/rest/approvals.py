@@ -11,7 +11,7 @@ from pydantic import Field
 
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.ledger import listing
-from signoff.channels.rest import shapes
+from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.idempotent import Carrying, Id, actor_of, same_call
@@ -22,8 +22,8 @@ from signoff.channels.rest.problems import (
     responses,
 )
 from signoff.channels.web.problems import Problem
-from signoff.client import bodies, models
-from signoff.core.access.api_tokens import Scope
+from signoff.client import models
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator

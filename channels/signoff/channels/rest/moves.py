@@ -5,11 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from signoff.broker.decisions import Decisions
+from signoff.channels.rest import bodies
 from signoff.channels.rest.auth import Handler
 from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, somebody
 from signoff.channels.rest.problems import responses
-from signoff.client import bodies, models
-from signoff.core.access.api_tokens import Access, Scope
+from signoff.client import models
+from signoff.core.access.api_tokens import Access
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who

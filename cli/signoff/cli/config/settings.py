@@ -30,8 +30,10 @@ from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, sugge
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
+    DeliverySettings,
     GatewaySettings,
     LogSettings,
+    NotificationSettings,
     RedisSettings,
     SessionSettings,
 )
@@ -87,6 +89,8 @@ class Settings(BaseSettings):
     channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
+    delivery: DeliverySettings = DeliverySettings()
+    notifications: NotificationSettings = NotificationSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()
@@ -158,11 +162,17 @@ class Settings(BaseSettings):
     def everybody(self) -> Directory:
         """The people with their queues and schedules, as the domain takes them."""
         return Directory(
-            self.people,
+            [self._with_quiet_hours(one) for one in self.people],
             queues=self.queues,
             schedules=self.schedules,
             strangers=self.directory.unknown_requesters == "ask",
         )
+
+    def _with_quiet_hours(self, person: Person) -> Person:
+        """Return a person with what [delivery] says, where they do not say it themselves."""
+        if person.quiet_hours is not None or not self.delivery.quiet_hours:
+            return person
+        return person.model_copy(update={"quiet_hours": True})
 
     @property
     def owners(self) -> dict[str, str]:

@@ -52,10 +52,13 @@ class Expectation(Value):
         never: Ids of people who are asked at no level.
         by: The channels by which they are asked, of all levels together.
         asked_at: When each level is asked.
+        delivered_at: When the first card of each level goes out: later where it waits for working
+            hours.
         reminded: How many reminders there are in all.
         end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
+        informed: Ids of those who are told and do not decide.
     """
 
     policy: str | None = None
@@ -63,10 +66,12 @@ class Expectation(Value):
     never: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
     asked_at: tuple[Moment, ...] | None = None
+    delivered_at: tuple[Moment, ...] | None = None
     reminded: int | None = None
     end: End | None = None
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
+    informed: tuple[str, ...] | None = None
 
 
 class Reply(Value):
@@ -191,6 +196,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         expect = case.expect
         asked = [one for level in expect.asked or () for one in level]
         named = {"asked": asked, "never": expect.never, "refused": expect.refused or ()}
+        named["informed"] = expect.informed or ()
         found: list[tuple[Loc, str]] = [
             (("expect", key), one) for key, ids in named.items() for one in ids
         ]
@@ -215,6 +221,7 @@ def _moments(case: Case, cases: Cases, loc: Loc) -> Iterator[tuple[Loc, Fault]]:
     found: list[tuple[Loc, str]] = [(("at",), case.at)]
     found += [(("answers", number, "at"), one.at) for number, one in enumerate(case.answers)]
     found += [(("expect", "asked_at"), one) for one in expect.asked_at or ()]
+    found += [(("expect", "delivered_at"), one) for one in expect.delivered_at or ()]
     found += [(("expect", "end_at"), expect.end_at)] if expect.end_at is not None else []
     for way, text in found:
         # What is expected is counted from when the case begins to wait.

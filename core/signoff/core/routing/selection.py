@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -17,7 +18,7 @@ from signoff.core.policies.levels import Asking, Group, Level, Seat, Start
 from signoff.core.policies.matching import Verdict, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
-from signoff.core.routing.resolve import find
+from signoff.core.routing.resolve import find, informed
 
 NO_TURNS: Final[Turns] = {}
 
@@ -120,6 +121,8 @@ def choose(
                 "at_least": barrier.fewest,
             }
         )
+    if chosen is not None:
+        terms = terms.telling_as(chosen)
     terms = climb(terms, directory, facts, never=never, notes=notes) or terms
     start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
     if start is None:
@@ -253,7 +256,8 @@ def first(
         notes += _too_few(level, found.seats)
         here = {"level": index, "round": nth}
         seats = tuple(seat.model_copy(update=here) for seat in found.seats)
-        return _start(level, (index, nth), seats, people, now=now)
+        told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
+        return replace(_start(level, (index, nth), seats, people, now=now), informed=told)
     return None
 
 

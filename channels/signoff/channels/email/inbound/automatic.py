@@ -10,6 +10,7 @@ from typing import Final
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_parameters
+from signoff.channels.email.word_lists import folded
 from signoff.core.base.text import fold
 
 _REPORTS: Final = frozenset(
@@ -76,11 +77,6 @@ def is_titled(subject: str, signs: tuple[str, ...], weak: tuple[str, ...] = ()) 
     return next(
         (sign for sign in weak if plain.startswith(sign) and _goes_on(plain[len(sign) :])), ""
     )
-
-
-def folded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return words as `is_titled` compares them."""
-    return tuple(dict.fromkeys(fold(word) for word in words))
 
 
 def _goes_on(rest: str) -> bool:
@@ -158,4 +154,4 @@ _TITLES: Final = folded(
 )
 _WEAK_TITLES: Final = folded((*bounce_titles.ABSENT, *bounce_titles.STATUSES))
 _OPENINGS: Final = folded(bounce_titles.OPENINGS)
-_GOES_ON: Final = frozenset(folded(tuple(bounce_titles.GOES_ON)))
+_GOES_ON: Final = frozenset(folded(bounce_titles.GOES_ON))

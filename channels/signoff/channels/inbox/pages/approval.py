@@ -108,7 +108,7 @@ class ApprovalPages:
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,
-            story=story(here, run, events, person, directory, turns=turns),
+            story=story(here, run, events, person, directory, now=now, turns=turns),
             now=now,
             state=_state(here, shape, now),
             moment=moment,

@@ -107,7 +107,7 @@ class MovePages:
     def routes(self) -> Sequence[Route]:
         """Return the routes: one for each move."""
         wanted: dict[str, Callable[[Sent, Directory], Move]] = {
-            "approve": _approval,
+            "approve": lambda sent, _: _approval(sent),
             "reject": lambda sent, _: moves.Reject(reason=sent.text("reason")),
             "claim": lambda *_: moves.Claim(),
             "release": lambda sent, _: moves.Release(reason=sent.text("reason")),
@@ -116,7 +116,7 @@ class MovePages:
             "ask": lambda sent, _: moves.AskBack(text=sent.text("text")),
             "answer": lambda sent, _: moves.AnswerBack(text=sent.text("text")),
             "withdraw": _withdrawal,
-            "extend": _extension,
+            "extend": lambda sent, _: _extension(sent),
             "remind": lambda *_: moves.Remind(),
         }
         return tuple(
@@ -206,9 +206,8 @@ class MovePages:
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
 
-def _approval(sent: Sent, directory: Directory) -> Move:
+def _approval(sent: Sent) -> Move:
     """Return the yes of a form: at once, to what was said by mail, or to calls like it too."""
-    del directory
     if mark := sent.form.get("mark", ""):
         return moves.Confirm(mark=mark)
     reason = sent.text("reason")
@@ -239,8 +238,7 @@ def _withdrawal(sent: Sent, directory: Directory) -> Move:
     return moves.Withdraw(reason=reason)
 
 
-def _extension(sent: Sent, directory: Directory) -> Move:
-    del directory
+def _extension(sent: Sent) -> Move:
     by = _duration(sent.form.get("by", ""), MoveRefused)
     return moves.Extend(by=by, reason=sent.text("reason"))
 

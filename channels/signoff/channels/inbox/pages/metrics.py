@@ -176,10 +176,6 @@ _Row = tuple[str, str, Sequence[Sequence[tuple[str, float]]]]
 """A label, the figure in words, and the pieces of one bar or of two."""
 
 
-def _amount(one: Waiting) -> _Row:
-    return _called(one.name), f"{one.waiting:,}", [[("wait", float(one.waiting))]]
-
-
 def _times(one: Took) -> _Row:
     text = f"{coarse(one.p50)}, {coarse(one.p90)}"
     return _called(one.name), text, [[("p50", _hours(one.p50))], [("p90", _hours(one.p90))]]

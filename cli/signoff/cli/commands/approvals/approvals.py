@@ -147,7 +147,10 @@ def show(ctx: typer.Context, approval_id: ApprovalId, *, as_json: Json = False) 
         if as_json:
             write_json(shows.as_json(approval, events))
         else:
-            shows.print_approval(shows.console(), approval, decisions.directory, events)
+            await decisions.roster.refresh()
+            now = await decisions.ledger.now()
+            people = decisions.roster.directory
+            shows.print_approval(shows.console(), approval, people, events, now)
 
     with_decisions(ctx, work)
 

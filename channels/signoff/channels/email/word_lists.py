@@ -1,0 +1,25 @@
+"""Lists of words and phrases of other programs: data, in the `.toml` files beside their modules."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+
+from signoff.core.base.text import fold
+
+
+def word_lists(package: str, name: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the lists of a file, by name.
+
+    Args:
+        package: The package in which the file is.
+        name: The file's name.
+    """
+    text = resources.files(package).joinpath(name).read_text("utf-8")
+    return {key: tuple(words) for key, words in tomllib.loads(text).items()}
+
+
+def folded(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words folded, each once."""
+    return tuple(dict.fromkeys(fold(word) for word in words))
