@@ -76,7 +76,7 @@ class Refused:
 
     Attributes:
         approval: As it was.
-        error: Why; its message can be shown to whoever wanted the move.
+        error: Why; its message can be shown to the person who wanted the move.
     """
 
     approval: Approval
@@ -117,7 +117,7 @@ class Extras:
         acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
             the same thing may be sent again, corrected.
         on_commit: Adds to the commit of the move, or to that of its refusal.
-        watched: How whoever answers looks on when the run goes on.
+        watched: How the answerer looks on when the run goes on.
         seen: The approval as it was just read. The commit fails if it has changed since, and is
             then tried with a fresh one.
     """
@@ -424,6 +424,6 @@ def _along(extras: Extras) -> Change:
 
 
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
-    """Add to a change that `route` tells of a move whoever else has to hear of it."""
+    """Add to a change that `route` tells of a move the others who have to hear of it."""
     for event in events:
         change.send(TellMove.of(event, version=approval.version))

@@ -227,7 +227,7 @@ class Delivery:
         person = self._directory.get(asked.person)
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
-            # The call may be a secret from whoever has only got hold of a token.
+            # The call may be a secret from somebody who only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
         elif self._inbox is not None and (
             approval.state is State.PENDING or isinstance(work, SendStatus)
@@ -370,7 +370,7 @@ class Delivery:
             return self._close_in_bundle(item, work, asked)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
-            # Its card may be on its way this moment; whoever gets the one should get the other.
+            # Its card may be on its way this moment; its recipient should get both.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)

@@ -487,7 +487,8 @@ class Router:
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
-            # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
+            # The person who proposed this very call has approved it; cards go out only if that
+            # fails.
             change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)

@@ -121,7 +121,7 @@ class Approval(Value):
         votes: The answers that count and have not ended it, at most one from each person.
         reminders: When the approvers of this level are reminded (UTC).
         reminded: How many of these reminders are done.
-        barred: Identities that never decide, besides the requester: whoever owns the agent.
+        barred: Identities that never decide, besides the requester: the owner of the agent.
         since: When this level began (UTC).
         deadline: When this level ends (UTC); None until routed, or when it stays open.
         steps: The first steps that wait for their second, at most one from each person.

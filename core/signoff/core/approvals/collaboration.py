@@ -364,7 +364,7 @@ def extend(
     deadline = may_extend(approval, who, directory, now=now)
     why = cleaned(reason)
     if not why:
-        raise MoveRefused("More time needs a reason, for whoever waits.")
+        raise MoveRefused("More time needs a reason, for the people who wait.")
     room = time_to_add(approval)
     if not timedelta() < more <= room:
         most = f"{format_duration(room)} is the most"
@@ -427,8 +427,8 @@ def may_take(approval: Approval, person: Person, directory: Directory) -> None:
     """
     if approval.never_decides(person, directory):
         raise MoveRefused(
-            f"{person.shown} can never decide approval {approval.id}: whoever asks for a call, "
-            "or owns the agent that makes it, has no say in it."
+            f"{person.shown} can never decide approval {approval.id}: the requester of a call "
+            "and the owner of its agent have no say in it."
         )
     if person.id in {*approval.ballot.own, *approval.ballot.stay}:
         raise MoveRefused(f"{person.shown} is asked about approval {approval.id} already.")

@@ -89,7 +89,7 @@ class Step(Value):
         until: The moment up to which those who are asked may answer (UTC); None where there is
             none.
         why: In words: who was left out and why, or what the end means.
-        by: The id of whoever answers.
+        by: The id of the person who answers.
         informed: The ids of those who are told from now on and do not decide.
     """
 

@@ -97,7 +97,7 @@ def history_of(
     """Return what a person is told of an approval that they may see.
 
     What became of the cards is for those who are asked, and for operators and auditors. What the
-    agent said in the end is for them who see all, for whoever has asked and whoever has decided.
+    agent said in the end is for those who see all, for the requester and for those who decided.
     """
     names, waits = _Names(directory), partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)

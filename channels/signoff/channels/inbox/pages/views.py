@@ -119,8 +119,8 @@ class View:
 def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval.
 
-    Whoever is asked or was, is informed, or has asked for it, the others of its queues, and
-    operators and auditors may.
+    Its present and former approvers, those who are informed, its requester, the members of its
+    queues, operators and auditors may.
     """
     return person.sees_all or approval.concerns(person, directory)
 
@@ -220,7 +220,7 @@ def _places(
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
     if approval.state is not State.PENDING:
-        # Whoever has taken it back reads what all the others read.
+        # The person who has taken it back reads what all the others read.
         reader = "" if approval.state is State.WITHDRAWN else person.id
         return phrases.outcome(approval, reader, directory)
     seats = [one for one in approval.seats if one.person == person.id]
