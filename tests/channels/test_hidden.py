@@ -101,7 +101,7 @@ def slack(approval: Approval, kind: Kind) -> str:
 def terminal(approval: Approval, _: Kind) -> str:
     """Return what the command line prints."""
     out = Console(record=True, width=300, file=StringIO())
-    show.print_approval(out, approval, directory(), ())
+    show.print_approval(out, approval, directory(), (), NOON)
     out.print(show.approvals_table([approval], directory(), NOON))
     assert IBAN not in json.dumps(show.as_json(approval, ()))
     return out.export_text()

@@ -82,7 +82,7 @@ def test_the_terminal_shows_the_zone_of_the_settings() -> None:
     """Who sits there is not known."""
     out = Console(record=True, width=300, file=StringIO())
     approval, here = asked(), directory(default="Europe/Berlin")
-    show.print_approval(out, approval, here, [approval.note(What.OPENED, now=NOON)])
+    show.print_approval(out, approval, here, [approval.note(What.OPENED, now=NOON)], NOON)
     said = out.export_text()
     assert "2026-03-02 17:00:00 CET" in said
     assert "time (Europe/Berlin)" in said

@@ -12,7 +12,7 @@ from signoff.core.base.errors import PayloadError
 from signoff.core.base.hiding import HIDDEN
 from signoff.core.policies.policy import Terms
 from signoff.worker import turn_results
-from signoff.worker.adk_api.verdicts import values_of
+from signoff.worker.adk_api.stated import values_of
 from signoff.worker.port import Pause, Turn
 
 IBAN = "DE89370400440532013000"

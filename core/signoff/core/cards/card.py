@@ -101,7 +101,7 @@ class Remark(Value):
 
 
 class Offer(Value):
-    """How calls like it may be approved beforehand.
+    """How calls like it may be approved in advance.
 
     Attributes:
         who: The ids of the people who may do so.
@@ -148,7 +148,7 @@ class Card(Value):
         asks_back: Whether the requester can be asked something.
         extends: Whether the deadline can be moved.
         claims: Whether it waits in a queue, whose members claim what they decide.
-        claimed: The name of whoever has claimed it, "" for nobody.
+        claimed: The name of the claimant, "" for nobody.
         claimed_until: When that ends by itself (UTC).
         level: What the policy calls the level that is asked, "" where it has no name for it.
         escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.
@@ -156,7 +156,7 @@ class Card(Value):
             "" where one yes ends it.
         awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
             3 more"; "" elsewhere.
-        beforehand: How calls like it may be approved too.
+        offer: How calls like it may be approved too.
         hides: Whether its policy hides some of it. A yes is a yes to that as well.
     """
 
@@ -191,7 +191,7 @@ class Card(Value):
     escalated: str = ""
     progress: str = ""
     awaited: str = ""
-    beforehand: Offer = Offer()
+    offer: Offer = Offer()
     hides: bool = False
 
     @property
@@ -264,7 +264,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
-        beforehand=_offer(approval),
+        offer=_offer(approval),
         hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
@@ -389,7 +389,7 @@ def awaited_by(approval: Approval, directory: Directory) -> str:
 
 
 def _offer(approval: Approval) -> Offer:
-    """Return how calls like it may be approved beforehand; nothing where nobody may do so."""
+    """Return how calls like it may be approved in advance; nothing where nobody may do so."""
     rules = approval.terms.grants if approval.terms is not None else None
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()

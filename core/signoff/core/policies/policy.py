@@ -92,7 +92,7 @@ class Edits(StrEnum):
     ASK = "ask"
     """The new call is asked about like any other."""
     APPROVE = "approve"
-    """The new call is approved by whoever wrote the values, without being asked again."""
+    """The new call is approved by the person who wrote the values, without being asked again."""
 
 
 class Resume(StrEnum):
@@ -161,7 +161,7 @@ class Rules(Asking):
         risk: `high` asks for confirmation before an approval in Slack counts.
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
-        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+        grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
         title: What the request is called: ``"Reimburse {args.amount:money EUR} for
@@ -409,8 +409,8 @@ class Terms(Rules):
         Args:
             level: The index of the level.
             round_: How often the levels have been gone through before.
-            covered: Whether the limit of whoever has approved covers the call; otherwise the next
-                managers up are asked.
+            covered: Whether an approver's limit covers the call; otherwise the next managers up are
+                asked.
         """
         ends = self.chain_of(level)
         if ends is not None and not covered:

@@ -275,7 +275,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
             for one in card.comments
         ],
         "claimed": _claimed(message),
-        "offer": card.beforehand if message.person in card.beforehand.who else None,
+        "offer": card.offer if message.person in card.offer.who else None,
         "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
         "answered": bool(address),

@@ -20,14 +20,14 @@ from signoff.core.base.numbers import json_text
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
-from signoff.core.policies.matching import Verdict
+from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
-    Verdict.MATCHES: ("✓", "green"),
-    Verdict.NO: ("·", "dim"),
-    Verdict.ERROR: ("✗", "red"),
+    Match.MATCHES: ("✓", "green"),
+    Match.NO: ("·", "dim"),
+    Match.ERROR: ("✗", "red"),
 }
 _ENDS: Final = {
     End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
