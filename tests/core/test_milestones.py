@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,21 +31,21 @@ NAMES = ("mara", "tom", "ann", "olga", "riley")
 ENDS = (Milestone.ENDED, Milestone.RAN, Milestone.FAILED)
 
 
-def person(one: str, **more: object) -> Person:
+def person(one: str, **more: Any) -> Person:
     """Return somebody with an address."""
     return Person(id=one, name=one.title(), email=f"{one}@example.com", **more)
 
 
-def everybody(**more: object) -> Directory:
+def everybody(**more: Any) -> Directory:
     """Return five people; Riley, who asks, has a manager."""
     people = [person(one) for one in NAMES[:-1]]
     return Directory([*people, person("riley", manager="mara")], **more)
 
 
-def policy(**more: object) -> Policy:
+def policy(**more: Any) -> Policy:
     """Return a policy with two levels, Mara's and then Tom's, that informs Ann."""
     levels = (Level(ask=("mara",), within="1h"), Level(ask=("tom",), within="1h"))
-    return Policy(name="p", **({"levels": levels, "inform": ("ann",)} | more))  # type: ignore[arg-type]
+    return Policy(name="p", **({"levels": levels, "inform": ("ann",)} | more))
 
 
 def routed(rules: Policy, directory: Directory, *, user: str = "riley") -> Approval:

@@ -27,6 +27,7 @@ from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
@@ -68,7 +69,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
-    from signoff.worker.executor import Crew  # noqa: PLC0415
+    from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -103,7 +104,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         ),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(
+    executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
@@ -122,8 +123,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
-        register=lambda loop: tasks.register(parts.celery, loop, crew),
-        stopping=crew.begin_nothing_more,
+        register=lambda loop: tasks.register(parts.celery, loop, executor),
+        stopping=executor.begin_nothing_more,
         close=close,
     )
 
@@ -139,11 +140,12 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
-    from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import Provers, Readers  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -158,6 +160,7 @@ def run_channels(settings: Settings) -> int:
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
+    provers = Provers(settings.email.authenticator(), most=limits.readers, seconds=limits.seconds)
     more = further_channels(settings, parts.ledger)
     services = tasks.Services(
         ledger=parts.ledger,
@@ -170,7 +173,7 @@ def run_channels(settings: Settings) -> int:
         mailbox=settings.email.mailbox,
         inbox=settings.inbox,
         notifications=settings.notifications.as_told(),
-        authenticator=settings.email.authenticator(),
+        authenticator=provers,
         required=settings.email.required,
         key=key,
         rewriting=settings.email.message_id_domains,
@@ -182,6 +185,7 @@ def run_channels(settings: Settings) -> int:
         ),
         read=readers.read,
         limits=Limits(parts.ledger, limits),
+        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
     )
     router = tasks.make_router(services)
     drains = tasks.drains(services, router)
@@ -190,6 +194,8 @@ def run_channels(settings: Settings) -> int:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
+    besides["vacancies"] = vacant.run_forever()
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:
@@ -199,6 +205,7 @@ def run_channels(settings: Settings) -> int:
         for sender in senders.values():
             await sender.close()
         await readers.close()
+        await provers.close()
         await more.close()
         if keeper is not None:
             await keeper[1]()

@@ -222,6 +222,14 @@ class AnnounceMilestone(_Routing):
 # -- deliver.<channel> -------------------------------------------------------------------------
 
 
+class Bundling(StrEnum):
+    """What was decided about listing a card with others; see `SendBundle`."""
+
+    UNDECIDED = ""
+    WAITS = "waits"
+    ALONE = "alone"
+
+
 class _Delivery(_Work):
     """Work of the stage that delivers through one channel.
 
@@ -249,11 +257,15 @@ class SendCard(_Delivery):
     Attributes:
         turn: Stands for the level at which they are asked.
         token: What lets them answer (secret), "" where the channel needs none.
+        held: Whether the audit knows that it waits for the person's working hours.
+        bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
     """
 
     work: Literal["send_card"] = "send_card"
     turn: str = ""
     token: str = ""
+    held: bool = False
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -403,11 +415,13 @@ class SendReminder(_Message):
     Attributes:
         turn: Stands for the level.
         nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
+        bundling: See `SendCard`.
     """
 
     work: Literal["send_reminder"] = "send_reminder"
     turn: str
     nth: str
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -441,6 +455,93 @@ class AskRequester(_Message):
     def id(self) -> str:
         """One for each cause."""
         return f"notice:{self.cause}"
+
+
+class Listed(Value):
+    """One of several approvals in a bundle.
+
+    Attributes:
+        approval: The id of the approval.
+        turn: Stands for the level at which the person is asked.
+    """
+
+    approval: str
+    turn: str = ""
+
+
+class BundleKind(StrEnum):
+    """What a bundle stands for."""
+
+    CARDS = "cards"
+    """A card for each approval."""
+    REMINDERS = "reminders"
+    """A reminder of each."""
+    ANSWER = "answer"
+    """Nothing new: somebody has answered a bundle, which does not say what they mean."""
+
+
+class _List(_Work):
+    """Work on one message that lists several approvals.
+
+    Attributes:
+        channel: The channel.
+        person: Who it goes to; see `Asked.key`.
+        bundle: The id of the bundle.
+        failed: See `_Delivery`.
+    """
+
+    channel: str
+    person: str
+    bundle: str
+    failed: int = 0
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.deliver(self.channel)
+
+
+class SendBundle(_List):
+    """Ask a person about several approvals with one message.
+
+    Attributes:
+        purpose: What it stands for.
+        listed: The approvals.
+        address: Where to, in the channel's terms.
+        token: What an answer to it carries (secret); it decides nothing. "" where the channel needs
+            none.
+        reply_to: What the person's own message was called, "" where there was none.
+        cause: What it answers, "" where nobody has asked for it.
+    """
+
+    work: Literal["send_bundle"] = "send_bundle"
+    purpose: BundleKind = BundleKind.CARDS
+    listed: tuple[Listed, ...]
+    address: str
+    token: str = ""
+    reply_to: str = ""
+    cause: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each bundle, and for each answer to it."""
+        return _joined("bundle", self.bundle, self.cause)
+
+
+class UpdateBundle(_List):
+    """Rewrite a bundle: one of its approvals has ended, or has gone on to others.
+
+    Attributes:
+        cause: The id of the item that would have rewritten a card of its own.
+    """
+
+    work: Literal["update_bundle"] = "update_bundle"
+    cause: str
+
+    @property
+    def id(self) -> str:
+        """One for each cause."""
+        return f"list:{self.cause}"
 
 
 def card_id(approval: str, person: str, turn: str) -> str:
@@ -584,6 +685,8 @@ Notice = SendReminder | SendNotice | AskRequester
 
 DeliveryWork = SendCard | UpdateCard | Closing | SendStatus | Notice
 
+BundleWork = SendBundle | UpdateBundle
+
 RouteWork = (
     RouteApproval
     | ApproveEdit
@@ -625,7 +728,9 @@ def purpose_of(work: DeliveryWork) -> Purpose:
     return Purpose.INFORM
 
 
-Work = RouteWork | DeliveryWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+Work = (
+    RouteWork | DeliveryWork | BundleWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+)
 
 _ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator="work")])
 

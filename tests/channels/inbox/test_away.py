@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, paused, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
 from visitor import Browser, forms_of
 
@@ -15,13 +18,13 @@ PATH = "/inbox/away"
 UNTIL = "9999-12-31"
 
 
-async def absence_of(office, person=MARA):
+async def absence_of(office: Channels, person: Person = MARA) -> Absence | None:
     """Return the absence that counts now."""
     found = (await office.desk.people.directory()).get(person.id)
-    return found.absence(await office.ledger.now())
+    return present(found).absence(await office.ledger.now())
 
 
-async def say(browser, action=PATH, **fields):
+async def say(browser: Browser, action: str = PATH, **fields: str) -> httpx.Response:
     """Fill in a form of the page and send it."""
     form = forms_of(await browser.get(PATH))[action]
     return await browser.post(action, form | fields)
@@ -36,7 +39,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     said = await say(browser, until=UNTIL, delegate=CLEO.name)
 
     assert said.headers["Location"] == PATH
-    absence = await absence_of(office)
+    absence = present(await absence_of(office))
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     page = (await browser.get(PATH)).text
     assert f"away until <strong>{UNTIL}</strong>" in page
@@ -105,3 +108,18 @@ async def test_a_form_of_another_page_changes_nothing(
     assert (await browser.post(action, form, Sec_Fetch_Site="cross-site")).status_code == 403
     assert (await browser.post(action, form | {"csrf": "x"})).status_code == 403
     assert await absence_of(office) is None
+
+
+async def test_what_waits_is_shown_and_handed_over(browser: Browser, office: Channels) -> None:
+    """A link to each, and one tick for all of them; without a delegate nothing is handed over."""
+    _, (approval,) = await paused(office.ledger, asked=[MARA])
+    await browser.sign_in()
+    page = (await browser.get(PATH)).text
+    assert "1 still waiting for you" in page
+    assert f"/inbox/approvals/{approval.id}" in page
+    said = await say(browser, until=UNTIL, hand_over="1")
+    assert "name a delegate" in said.text
+    said = await say(browser, until=UNTIL, hand_over="1", delegate="cleo")
+    assert said.status_code == 303
+    assert (await office.ledger.approval(approval.id)).ballot.own == ("cleo",)
+    assert "still waiting for you" not in (await browser.get(PATH)).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
@@ -42,7 +43,7 @@ LADDER = Policy(
 )
 
 
-async def opened(office, said: str) -> Approval:
+async def opened(office: Channels, said: str) -> Approval:
     """Open, route and deliver an approval before which the agent has said something."""
     approval = await office.open()
     now = await office.ledger.approval(approval.id)
@@ -55,7 +56,7 @@ async def opened(office, said: str) -> Approval:
     return await office.ledger.approval(approval.id)
 
 
-def plain(page) -> str:
+def plain(page: httpx.Response) -> str:
     """Return the words of a page."""
     return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
@@ -147,7 +148,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run, _ = await office.ledger.standing(approval.id)
+    was, run, _ = await office.ledger.current(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]
@@ -210,7 +211,7 @@ async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -
 
 
 @pytest.mark.parametrize("on_timeout", list(OnTimeout))
-def test_what_is_foretold_of_the_rest_is_its_end(on_timeout) -> None:
+def test_what_is_foretold_of_the_rest_is_its_end(on_timeout: OnTimeout) -> None:
     """Whatever the end means, the last step says it, and how it then stands."""
     from builders import ask
 

@@ -134,6 +134,30 @@ class GatewaySettings(Value):
     )
 
 
+class DeliverySettings(Value):
+    """[delivery]: when people are told, and how many messages they get."""
+
+    quiet_hours: bool = Field(
+        False,
+        description="Whether messages that are not urgent wait for people's working hours, "
+        "for all people with `hours` whose own `quiet_hours` is not set.",
+    )
+    bundle_over: int = Field(
+        5,
+        ge=0,
+        le=1000,
+        description="How many cards a person or Slack channel gets one by one within "
+        "`bundle_within`. More of them become one message with a link to the page of each. 0 sends "
+        "every card by itself, as does a setup without `[inbox] url`.",
+    )
+    bundle_within: Duration = Field(
+        timedelta(minutes=5),
+        ge=timedelta(seconds=10),
+        le=timedelta(hours=1),
+        description="The time for `bundle_over`, and the longest that a card waits for others.",
+    )
+
+
 class NotificationSettings(Value):
     """[notifications]: what people are told who do not decide."""
 

@@ -62,6 +62,8 @@ class Person(Value):
             library ``holidays`` knows them.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
+        quiet_hours: Whether messages that are not urgent wait for the person's `hours`. The default
+            is ``[delivery] quiet_hours``.
         limits: Up to how much the person may approve, by names of your own, for the `until` of
             policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
@@ -84,6 +86,7 @@ class Person(Value):
     hours: tuple[Hours, ...] = ()
     holidays: Holidays = ""
     away: tuple[Absence, ...] = ()
+    quiet_hours: bool | None = None
     limits: Limits = Field(default_factory=dict)
     roles: tuple[Role, ...] = ()
     notify_requester: tuple[NotifyOn, ...] | None = None

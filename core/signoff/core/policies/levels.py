@@ -127,6 +127,8 @@ class Asking(Value):
         until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of
             the approver: ``"limit.expenses >= args.amount"``. The managers above the person in
             `ask` are asked one after another, until it is true of one who has approved.
+        urgent: Whether cards and reminders are sent at once: outside of working hours too, and
+            never in a bundle.
     """
 
     within: SpanText = Span(timedelta(hours=24))
@@ -139,6 +141,7 @@ class Asking(Value):
     slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
     slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
     until: str = ""
+    urgent: bool = False
 
 
 class Group(Value):

@@ -159,7 +159,7 @@ class Rules(Asking):
         risk: `high` asks for confirmation before an approval in Slack counts.
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
-        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+        grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
         inform: People who are told when the request opens, escalates and ends, and may read it, but

@@ -28,18 +28,31 @@ class End(StrEnum):
     that."""
 
 
+class Says(StrEnum):
+    """What somebody does about a request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CLAIM = "claim"
+    """Reserves the decision, for as long as is usual."""
+    ASK = "ask"
+    """Asks the requester something."""
+    ANSWER = "answer"
+    """Answers as the requester."""
+
+
 class Said(Value):
     """An answer that somebody would give.
 
     Attributes:
         by: The id of the person.
         at: When (UTC).
-        yes: Whether it is a yes.
+        says: What they do.
     """
 
     by: str
     at: datetime
-    yes: bool = True
+    says: Says = Says.APPROVE
 
 
 class Turn(Value):
@@ -49,11 +62,15 @@ class Turn(Value):
         person: The id; "" for a place.
         channel: By which channel.
         address: Where to, in its terms.
+        held: Until when it waits for working hours (UTC); None where it goes out at once.
+        waits_for: Whose hours, and when they begin, in words; "" where it does not wait.
     """
 
     person: str
     channel: str
     address: str
+    held: datetime | None = None
+    waits_for: str = ""
 
 
 class Step(Value):

@@ -19,14 +19,14 @@ from signoff.core.base.durations import coarse, format_duration
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
-from signoff.core.policies.matching import Verdict
+from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
-    Verdict.MATCHES: ("✓", "green"),
-    Verdict.NO: ("·", "dim"),
-    Verdict.ERROR: ("✗", "red"),
+    Match.MATCHES: ("✓", "green"),
+    Match.NO: ("·", "dim"),
+    Match.ERROR: ("✗", "red"),
 }
 _ENDS: Final = {
     End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
@@ -171,6 +171,7 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
         lines.append(_level(step, timeline, zone))
         lines += [
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
     if step.informed:
