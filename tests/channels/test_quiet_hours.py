@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pytest
-from signoff.broker.timers.sweep import Sweep
 
 from builders import CLEO, NOON, RILEY
 from channels.conftest import Channels
@@ -15,6 +14,7 @@ from channels.writing import Post
 from deciding import Desk
 from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
 from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
@@ -64,7 +64,7 @@ class Night:
     async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
         """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
         while True:
-            await Sweep(self.roster).once()
+            await DueApprovals(self.roster).once()
             await self.channels.router.drain()
             await self.deliver()
             left = until - self.clock.now()
