@@ -16,7 +16,7 @@ from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Outcome
-from signoff.core.simulation.timeline import Rung, Said, Timeline
+from signoff.core.simulation.timeline import Rung, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
     zone = zone_of(case, cases)
     moments = _wanted([one.at for one in case.answers], start, zone)
     answers = [
-        Said(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
+        SimulatedAnswer(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
         for one, at in zip(case.answers, moments, strict=True)
     ]
     try:

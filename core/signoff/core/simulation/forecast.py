@@ -1,4 +1,4 @@
-"""What is foreseen of a call: the levels that are asked, what happens at each, and the end."""
+"""What is simulated of a call: the levels that are asked, what happens at each, and the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class End(StrEnum):
     that."""
 
 
-class Said(Value):
+class SimulatedAnswer(Value):
     """An answer that somebody would give.
 
     Attributes:

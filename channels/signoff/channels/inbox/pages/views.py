@@ -41,7 +41,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Statement:
     """What a person said in the first step, to be confirmed as it stands.
 
     Attributes:
@@ -107,7 +107,7 @@ class View:
     stage: Stage
     card: Card
     may: May
-    said: Said | None = None
+    said: Statement | None = None
     over: Words | None = None
     ended: datetime | None = None
     why_not: str = ""
@@ -171,7 +171,7 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
         stage=stage,
         card=card(approval, directory),
         may=allowed,
-        said=_said(approval, step) if step is not None else None,
+        said=_statement(approval, step) if step is not None else None,
         over=over,
         ended=approval.decision.at if approval.decision else None,
         why_not=why_not,
@@ -248,7 +248,7 @@ def _voted(approval: Approval, person: Person, directory: Directory) -> str:
     return levels.voted(approval, person.id, directory).headline if person.id in said else ""
 
 
-def _said(approval: Approval, step: Decision) -> Said:
+def _statement(approval: Approval, step: Decision) -> Statement:
     rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at)}")]
     if step.reason:
         rows.append(Row(name="Reason", value=shown(step.reason)))
@@ -257,4 +257,4 @@ def _said(approval: Approval, step: Decision) -> Said:
         rows += [Row(name=one_line(name), value=shown(values[name])) for name in values]
     elif values is not None:
         rows.append(Row(name="Value", value=shown(values)))
-    return Said(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)
+    return Statement(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)

@@ -81,7 +81,7 @@ class SlackLeavings:
         if await self._seen(source):
             return None
         try:
-            absence = await self._noted(submission, person, source)
+            absence = await self._set_absence(submission, person, source)
         except Misfilled as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
@@ -94,7 +94,9 @@ class SlackLeavings:
         words = absence_words(absence, self._decisions.directory, end=_END)
         return instead(views.notice_view(words.headline, words.text, title="Noted"))
 
-    async def _noted(self, submission: Submission, person: Person, source: str) -> Absence | None:
+    async def _set_absence(
+        self, submission: Submission, person: Person, source: str
+    ) -> Absence | None:
         """Return the absence that was set, None for somebody who is back.
 
         Raises:
