@@ -30,9 +30,10 @@ from signoff.core.base.errors import (
     DecisionRefused,
     GrantRefused,
     IllegalMove,
+    NotAnApprover,
     PayloadError,
 )
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant, grant_id
 from signoff.core.grants.moves import GiveGrant
 from signoff.core.routing.escalation import advance, is_due, pass_on
@@ -75,7 +76,7 @@ class Refused:
 
     Attributes:
         approval: As it was.
-        error: Why; its message can be shown to whoever wanted the move.
+        error: Why; its message can be shown to the person who wanted the move.
     """
 
     approval: Approval
@@ -116,7 +117,7 @@ class Extras:
         acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
             the same thing may be sent again, corrected.
         on_commit: Adds to the commit of the move, or to that of its refusal.
-        watched: How whoever answers looks on when the run goes on.
+        watched: How the answerer looks on when the run goes on.
         seen: The approval as it was just read. The commit fails if it has changed since, and is
             then tried with a fresh one.
     """
@@ -322,7 +323,9 @@ class Decisions:
         was, _, now = seen
         if is_due(was, now):
             await self.roster.refresh()
-        roster = self.roster
+        roster, who = self.roster, actor.who
+        if isinstance(who, Person) and roster.directory.get(who.id) is None:
+            raise NotAnApprover(f"{who.shown} is not in the directory any more.")
         here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
         if here.state is not State.PENDING:
             here, due = was, ()
@@ -421,6 +424,6 @@ def _changes_of(extras: Extras) -> Change:
 
 
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
-    """Add to a change that `route` tells of a move whoever else has to hear of it."""
+    """Add to a change that `route` tells of a move the others who have to hear of it."""
     for event in events:
         change.send(TellMove.of(event, version=approval.version))

@@ -172,7 +172,7 @@ class Executor:
         except (LeaseLost, Conflict) as error:
             log.warning("work.taken_over", item=item.id, error=str(error))
         except LedgerUnavailable as error:
-            # The lease will run out, and whoever claims the item then goes on from here.
+            # The lease will run out, and the worker that claims the item then goes on from here.
             log.warning("work.interrupted", item=item.id, error=str(error))
         except Exception:
             # It must not stop the others; by its lease it comes again.
@@ -193,7 +193,7 @@ class Executor:
             await hold.end(Change().ack(item))
             return False
         if turn_results.started_and_not_finished(approvals):
-            # Whoever started it held this session's lease, and has lost it.
+            # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
         if resuming and await self._ask_about_expired(run, hold):
             return False
@@ -315,7 +315,7 @@ class Executor:
 
         async def attempt() -> bool:
             stands, approvals, now = await read_again(self.ledger, run)
-            # Answers may have come meanwhile; whoever takes the run on changes more than that.
+            # Answers may have come meanwhile; taking the run on changes more than that.
             if (stands.state, stands.pause) != (run.state, run.pause):
                 raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
             change = await build(stands, approvals, now)

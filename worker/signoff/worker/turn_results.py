@@ -235,7 +235,7 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> Approval:
-    """Tell whoever decided, and the requester, that the answer came to nothing.
+    """Tell those who decided, and the requester, that the answer came to nothing.
 
     Returns:
         The approval, which says that they are told.
@@ -252,7 +252,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> Approval:
 
 
 def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
-    """Tell whoever decided, and the requester, what the agent did with it, if there is anything.
+    """Tell those who decided, and the requester, what the agent did with it, if there is anything.
 
     Returns:
         The approval, which says whether they are told.
@@ -272,7 +272,7 @@ def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
 
 
 def _told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of whoever decided, and those in places that all can see."""
+    """Return the cards of those who decided, and those in places that all can see."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}

@@ -376,7 +376,7 @@ class BundleDelivery:
         )
 
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
-        """Say whether an approval waits for whoever the bundle goes to."""
+        """Say whether an approval waits for the recipient of the bundle."""
         asked = _asked(work, approval)
         if approval.state is not State.PENDING or asked is None or asked.turn != listed.turn:
             return False

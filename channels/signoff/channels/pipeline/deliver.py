@@ -208,10 +208,9 @@ class Delivery:
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""
-        wait = waits_for_result(
-            _delivery(item), approval, self._notifications, rewrites=self._rewrites, now=now
-        )
-        return wait.total_seconds()
+        return waits_for_result(
+            _delivery(item), approval, self._notifications, now=now
+        ).total_seconds()
 
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
@@ -228,7 +227,7 @@ class Delivery:
         person = self._directory.get(asked.person)
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
-            # The call may be a secret from whoever has only got hold of a token.
+            # The call may be a secret from somebody who only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
         elif self._inbox is not None and (
             approval.state is State.PENDING or isinstance(work, SendStatus)
@@ -310,7 +309,7 @@ class Delivery:
                 awaited = not asked.person or asked.person in approval.ballot.awaited
                 fresh = comes_with_card(work, approval, asked, self._people, now)
                 return fresh or not (here and awaited)
-        return is_reported(work, approval, rewrites=self._rewrites)
+        return is_reported(work, approval)
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
         match work:
@@ -366,12 +365,12 @@ class Delivery:
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
-        told = is_reported(work, approval, rewrites=self._rewrites)
+        told = is_reported(work, approval)
         if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
             return self._close_in_bundle(item, work, asked)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
-            # Its card may be on its way this moment; whoever gets the one should get the other.
+            # Its card may be on its way this moment; its recipient should get both.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)

@@ -60,7 +60,7 @@ def tell(
 
 
 def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
-    """Add to a change that whoever gave a grant is told of a use of it, as they were asked.
+    """Add to a change that the person who gave a grant is told of a use of it, as they were asked.
 
     Args:
         change: Added to.
@@ -118,7 +118,7 @@ def tell_move(
 def _reassigned(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, within: timedelta
 ) -> None:
-    """Tell whoever had a place, unless they gave it away; and who has it, where no card comes."""
+    """Tell the one who lost a place, unless they gave it away, and a successor without a card."""
     of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
     if work.by != of:
         words = collaboration.handed_on(approval, to, work.reason, directory)

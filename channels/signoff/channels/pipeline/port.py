@@ -52,7 +52,7 @@ class Entry:
         requester: Who asks, for people.
         deadline: Until when it can be answered (UTC); None where it stays open.
         link: Its page.
-        outcome: How it ended, "" while it waits for whoever reads this.
+        outcome: How it ended, "" while it waits for the reader.
     """
 
     title: str
@@ -192,7 +192,7 @@ class LinkMail:
         address: Where to.
         at: The present (UTC).
         until: Until when the link is good (UTC).
-        link: The link; whoever has it and the browser that asked for it is the person.
+        link: The link; somebody with it and with the browser that asked for it is the person.
         browser: Which browser has asked, in our own words.
     """
 

@@ -12,7 +12,7 @@ _MOST_NAMES = 5
 
 
 def claimed(approval: Approval) -> Words:
-    """Return to whoever has claimed it until when it is theirs."""
+    """Return to the person who has claimed it until when it is theirs."""
     claim = approval.claimed
     until = moment(claim.until) if claim is not None else ""
     return Words(
@@ -23,7 +23,7 @@ def claimed(approval: Approval) -> Words:
 
 
 def given_away(approval: Approval, directory: Directory) -> Words:
-    """Return to whoever gave their place away who decides now."""
+    """Return to the person who gave their place away who decides now."""
     to = approval.handovers[-1].to if approval.handovers else ""
     return Words(
         f"Handed on: {_name(to, directory)} decides {topic(approval)} now",
@@ -74,7 +74,7 @@ def reminded(approval: Approval, directory: Directory) -> Words:
 
 
 def handed_on(approval: Approval, to: str, reason: str, directory: Directory) -> Words:
-    """Return to whoever had the place that another person decides now."""
+    """Return to the person who had the place that another person decides now."""
     return Words(
         f"{_name(to, directory)} decides {topic(approval)} now",
         f"Your place was handed on. The reason: {_quoted(reason)}\n\nYour answer does not count "
@@ -83,7 +83,7 @@ def handed_on(approval: Approval, to: str, reason: str, directory: Directory) ->
 
 
 def yours_now(approval: Approval, of: str, reason: str, directory: Directory) -> Words:
-    """Return to whoever got a place that the card stands in a common channel."""
+    """Return to the person who got a place that the card stands in a common channel."""
     return Words(
         f"{topic(approval)[:1].upper()}{topic(approval)[1:]} is yours to decide now",
         f"{_name(of, directory)}'s place was handed on to you. The reason: {_quoted(reason)}\n\n"
@@ -119,7 +119,7 @@ def question(
 
 
 def answered(approval: Approval, by: str, text: str, directory: Directory) -> Words:
-    """Return to whoever has asked what the requester says."""
+    """Return to the person who has asked what the requester says."""
     return Words(
         f"{_name(by, directory)} has answered you about {topic(approval)}",
         f"{_quoted(text)}\n\n{_NOTHING} {_open_until(approval)}",

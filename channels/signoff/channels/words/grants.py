@@ -13,7 +13,7 @@ _REVOKE = "revoke"
 
 
 def granted(approval: Approval, grant: Grant) -> Words:
-    """Return to whoever gave a grant what it covers, and how it is taken back."""
+    """Return to the person who gave a grant what it covers, and how it is taken back."""
     vary, limits = grant.scope.vary, grant.scope.limits
     differ = f"{', '.join(map(one_line, vary))} may differ; " if vary else ""
     within = f" It must hold that {' and '.join(map(one_line, limits))}." if limits else ""
@@ -28,7 +28,7 @@ def granted(approval: Approval, grant: Grant) -> Words:
 
 
 def revoked(approval: Approval, grant: Grant) -> Words:
-    """Return to whoever took a grant back what it had decided."""
+    """Return to the person who took a grant back what it had decided."""
     return Words(
         f"Revoked: no more calls like this of {topic(approval)} are approved in your name",
         f"It has approved {grant.used} of {grant.uses}. You are asked about the next one again.",
@@ -55,7 +55,7 @@ def no_grant(approval: Approval, problem: str) -> Words:
 
 
 def used(approval: Approval, grant: Grant) -> Words:
-    """Return to whoever gave a grant that it was used for the first time."""
+    """Return to the person who gave a grant that it was used for the first time."""
     return Words(
         f"First use: a call like {topic(approval)} was approved in your name",
         f"You granted it for {grant.uses} calls until {moment(grant.expires_at)}; "
@@ -66,7 +66,7 @@ def used(approval: Approval, grant: Grant) -> Words:
 
 
 def used_up(approval: Approval, grant: Grant) -> Words:
-    """Return to whoever gave a grant that nothing of it is left."""
+    """Return to the person who gave a grant that nothing of it is left."""
     return Words(
         f"Used up: what you granted for {topic(approval)} has approved {grant.uses} of "
         f"{grant.uses} calls",
@@ -76,6 +76,6 @@ def used_up(approval: Approval, grant: Grant) -> Words:
 
 def _how_back(grant: Grant) -> str:
     return (
-        f"Answer “{_REVOKE}” to take it back at once. Whoever runs Signoff can do so too: it is "
-        f"{grant.id}."
+        f"Answer “{_REVOKE}” to take it back at once. Your Signoff administrator can do so too: "
+        f"it is {grant.id}."
     )

@@ -28,7 +28,7 @@ from signoff.core.payloads.payload import fields_of
 
 
 class Answered(NamedTuple):
-    """Something to tell whoever wanted a move."""
+    """Something to tell the person who wanted a move."""
 
     about: About
     words: Words

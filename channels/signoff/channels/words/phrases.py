@@ -138,7 +138,7 @@ def unheard(approval: Approval, problem: str) -> Words:
         f"Your answer about {tool} did not reach the agent",
         f"It was recorded, and then the agent could not go on with it.\n\n"
         f"{one_paragraph(problem)}\n\n"
-        "Whoever runs the agent has been alarmed too. There is nothing left for you to do.",
+        "The operators of the agent have been alarmed too. There is nothing left for you to do.",
     )
 
 
@@ -249,7 +249,7 @@ def unproven(approval: Approval, why: str) -> Words:
         f"A mail under your address answered this request. What is missing: {one_paragraph(why)}. "
         "Nothing was decided.\n\n"
         "If it was you, answer this mail from the mailbox that it has reached, and not through "
-        "another provider. If it does not help, whoever runs Signoff can see the same with "
+        "another provider. If it does not help, your Signoff administrator can see the same with "
         "`signoff doctor`. If it was not you, somebody has got hold of the mail that was sent to "
         "you: tell them that too.",
     )

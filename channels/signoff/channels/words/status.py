@@ -11,7 +11,8 @@ from signoff.core.approvals.milestones import Milestone
 from signoff.core.cards.card import awaited_by, escalated, named, one_line, topic
 from signoff.core.directory.people import Directory
 
-_NO_VOTE: Final = "You are informed about this request. Others decide it."
+INFORMED: Final = "You are informed about this request. Others decide it."
+"""What somebody reads who is informed and not asked."""
 
 
 def status(
@@ -59,7 +60,7 @@ def _pending(
     what = topic(approval)
     name, who = f"{what[:1].upper()}{what[1:]}", _waits_for(approval, directory)
     until = f"It is open until {moment(approval.deadline)}." if approval.deadline else ""
-    role = "You requested it. Others decide it." if requests else _NO_VOTE
+    role = "You requested it. Others decide it." if requests else INFORMED
     match milestone:
         case Milestone.PASSED:
             given = named(list(dict.fromkeys(_name(one.by, directory) for one in approval.given)))

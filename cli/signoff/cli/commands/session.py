@@ -63,7 +63,7 @@ def with_decisions(
     Args:
         ctx: The call.
         work: What to do.
-        rings: Whether it puts work into a stage: whoever does rings for it.
+        rings: Whether it puts work into a stage: those that do ring for it.
 
     Raises:
         SignoffError: Whatever the work raises.

@@ -121,7 +121,7 @@ class Approval(Value):
         votes: The answers that count and have not ended it, at most one from each person.
         reminders: When the approvers of this level are reminded (UTC).
         reminded: How many of these reminders are done.
-        barred: Identities that never decide, besides the requester: whoever owns the agent.
+        barred: Identities that never decide, besides the requester: the owner of the agent.
         since: When this level began (UTC).
         deadline: When this level ends (UTC); None until routed, or when it stays open.
         steps: The first steps that wait for their second, at most one from each person.
@@ -143,6 +143,8 @@ class Approval(Value):
             asked as well.
         reported: Whether those who decided are told what the agent did with it, or that it could do
             nothing.
+        absent: The ids of people who were asked at this level, and have left the directory or are
+            away since. Who is away may still answer.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -182,6 +184,7 @@ class Approval(Value):
     reminded_at: datetime | None = None
     informed: tuple[str, ...] = ()
     reported: bool = False
+    absent: tuple[str, ...] = ()
     version: int = 0
 
     # What it is.
@@ -400,6 +403,11 @@ class Approval(Value):
         asked |= {member for one in queues if one is not None for member in one.members}
         return person.id in asked or self.is_requester(person, directory)
 
+    def only_informs(self, person: str) -> bool:
+        """Say whether somebody is told how it stands, and was not asked."""
+        asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
+        return person in self.informed and person not in asked
+
     def shown_to(self, person: str, channel: str) -> Shown:
         """Return how much of the call a person could read by a channel.
 
@@ -446,8 +454,8 @@ class Approval(Value):
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
-            NotAnApprover: The person was never asked, has handed over their seat, or has answered
-                under another id.
+            NotAnApprover: The person was never asked, has handed over their seat, has answered
+                under another id, or shares the seat of an absent person with somebody who has.
             AlreadyDecided: It has been decided.
             Escalated: The person's level is over, whether or not anybody has noticed yet.
             TooLate: The last level is over, whether or not anybody has noticed yet.
@@ -467,6 +475,11 @@ class Approval(Value):
                     "Everybody counts once."
                 )
         self._must_not_be_over(now)
+        if person.id in ballot.filled:
+            raise NotAnApprover(
+                f"Approval {self.id} was answered in {person.shown}'s place already. One answer "
+                "counts for that place."
+            )
         if person.id not in ballot.answering:
             first = directory.get(ballot.awaited[0])
             name = first.shown if first else ballot.awaited[0]
@@ -1123,6 +1136,7 @@ class Approval(Value):
                 "claimed": None,
                 "paused": None,
                 "informed": tuple(dict.fromkeys((*self.informed, *start.informed))),
+                "absent": (),
             }
         )
 

@@ -160,6 +160,13 @@ def end_claim(approval: Approval, *, now: datetime) -> Moved:
     return _released(approval, by="", why="the claim ran out", now=now)
 
 
+def end_claim_of(approval: Approval, person: str, *, why: str, now: datetime) -> Moved:
+    """Remove the claim of somebody who has gone; without one nothing changes."""
+    if approval.claimed is None or approval.claimed.by != person:
+        return approval, ()
+    return _released(approval, by="", why=why, now=now)
+
+
 def _usual_claim(approval: Approval, person: Person, directory: Directory) -> timedelta:
     names = (one.via.removeprefix(QUEUE) for one in approval.seats if one.person == person.id)
     queues = (directory.queues[name] for name in names if name in directory.queues)
@@ -357,7 +364,7 @@ def extend(
     deadline = may_extend(approval, who, directory, now=now)
     why = cleaned(reason)
     if not why:
-        raise MoveRefused("More time needs a reason, for whoever waits.")
+        raise MoveRefused("More time needs a reason, for the people who wait.")
     room = time_to_add(approval)
     if not timedelta() < more <= room:
         most = f"{format_duration(room)} is the most"
@@ -420,8 +427,8 @@ def may_take(approval: Approval, person: Person, directory: Directory) -> None:
     """
     if approval.never_decides(person, directory):
         raise MoveRefused(
-            f"{person.shown} can never decide approval {approval.id}: whoever asks for a call, "
-            "or owns the agent that makes it, has no say in it."
+            f"{person.shown} can never decide approval {approval.id}: the requester of a call "
+            "and the owner of its agent have no say in it."
         )
     if person.id in {*approval.ballot.own, *approval.ballot.stay}:
         raise MoveRefused(f"{person.shown} is asked about approval {approval.id} already.")
@@ -464,7 +471,8 @@ def reassign(
     why = cleaned(reason)
     if not why:
         raise MoveRefused("Handing it on needs a reason.")
-    may_take(approval, to, directory)
+    if not any({of.id, to.id} <= place for place in approval.ballot.shared):
+        may_take(approval, to, directory)
     if who.id == to.id:
         raise MoveRefused(
             f"{to.shown} hands over the places of others in approval {approval.id}, and cannot "

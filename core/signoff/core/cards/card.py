@@ -134,7 +134,7 @@ class Card(Value):
         asks_back: Whether the requester can be asked something.
         extends: Whether the deadline can be moved.
         claims: Whether it waits in a queue, whose members claim what they decide.
-        claimed: The name of whoever has claimed it, "" for nobody.
+        claimed: The name of the claimant, "" for nobody.
         claimed_until: When that ends by itself (UTC).
         level: What the policy calls the level that is asked, "" where it has no name for it.
         escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.

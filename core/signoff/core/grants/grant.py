@@ -1,8 +1,9 @@
 """Grants: "approve this and calls like it for 4 hours".
 
-A grant stands for one yes of whoever gave it, and only where that yes alone would decide: it never
-takes two steps, never answers a question in the place of a person, and never goes further than the
-policy allows at the moment of each call. Whatever it does not cover is asked about as ever.
+A grant stands for one yes of the person who gave it, and only where that yes alone would decide. It
+never takes two steps, never answers a question in the place of a person, and never goes further
+than the policy allows at the moment of each call. Whatever it does not cover is asked about as
+ever.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class Grant(Value):
 
         Args:
             approval: The approval, decided.
-            by: The id of whoever gives it.
+            by: The id of the person who gives it.
             channel: How it came.
             now: The present.
             span: For how long.
@@ -385,7 +386,7 @@ def _check_decision(approval: Approval, by: str) -> None:
         )
     if approval.state is not State.APPROVED or decision is None or decision.by != by:
         raise GrantRefused(
-            f"Approval {approval.id} is {approval.outcome()}; a grant is for whoever has approved."
+            f"Approval {approval.id} is {approval.outcome()}. Only its approver can give a grant."
         )
     if decision.grant:
         raise GrantRefused(

@@ -90,7 +90,7 @@ class Edits(StrEnum):
     ASK = "ask"
     """The new call is asked about like any other."""
     APPROVE = "approve"
-    """The new call is approved by whoever wrote the values, without being asked again."""
+    """The new call is approved by the person who wrote the values, without being asked again."""
 
 
 class Resume(StrEnum):
@@ -378,8 +378,8 @@ class Terms(Rules):
         Args:
             level: The index of the level.
             round_: How often the levels have been gone through before.
-            covered: Whether the limit of whoever has approved covers the call; otherwise the next
-                managers up are asked.
+            covered: Whether an approver's limit covers the call; otherwise the next managers up are
+                asked.
         """
         ends = self.chain_of(level)
         if ends is not None and not covered:

@@ -28,18 +28,31 @@ class End(StrEnum):
     that."""
 
 
+class Says(StrEnum):
+    """What somebody does about a request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CLAIM = "claim"
+    """Reserves the decision, for as long as is usual."""
+    ASK = "ask"
+    """Asks the requester something."""
+    ANSWER = "answer"
+    """Answers as the requester."""
+
+
 class SimulatedAnswer(Value):
     """An answer that somebody would give.
 
     Attributes:
         by: The id of the person.
         at: When (UTC).
-        yes: Whether it is a yes.
+        says: What they do.
     """
 
     by: str
     at: datetime
-    yes: bool = True
+    says: Says = Says.APPROVE
 
 
 class Turn(Value):
@@ -76,7 +89,7 @@ class Step(Value):
         until: The moment up to which those who are asked may answer (UTC); None where there is
             none.
         why: In words: who was left out and why, or what the end means.
-        by: The id of whoever answers.
+        by: The id of the person who answers.
         informed: The ids of those who are told from now on and do not decide.
     """
 

@@ -1,6 +1,6 @@
 """Whether a mail answers what was sent to the person, or something else.
 
-Whoever knows the address of a card, because it was forwarded to them, can write any mail with that
+Someone to whom a card was forwarded knows its address, and can write any mail with that
 address as its Reply-To. The approver's own "Yes" to it, signed by their domain, then goes to the
 card. So an answer has to say what it answers: by the Message-ID of a mail of ours, or where a mail
 program leaves that out, by the tag in the subject.
@@ -48,7 +48,7 @@ def why_not_ours(
     if not parent or _is_rewritten(parent, rewriting):
         return "" if tagged else OTHER_MAIL
     ours = _is_ours(parent, approval, key)
-    # The subject of a thread is kept; whoever writes a mail can choose its Message-ID, too.
+    # Replies keep the subject of their thread; authors can choose a Message-ID as they like.
     titled = tagged or not subject or any(title in subject for title in _TITLES)
     return "" if ours and titled else OTHER_MAIL
 

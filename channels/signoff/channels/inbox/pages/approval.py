@@ -133,7 +133,7 @@ _FORM: Final = frozenset({"approve", "reject"})
 
 
 def _state(approval: Approval, shape: View, now: datetime) -> str:
-    """Say in a sentence how it stands: for whoever looks on while it changes."""
+    """Say in a sentence how it stands: for those who look on while it changes."""
     if shape.over is not None:
         at = f" Ended {moment(shape.ended)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"

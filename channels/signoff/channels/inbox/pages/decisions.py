@@ -127,7 +127,7 @@ class MovePages:
     async def _take(
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
-        """Make a move, once, if the session says that it is whoever may."""
+        """Make a move, once, if the session is that of someone who may."""
         visit = await self._auth.of(request)
         form = await self._auth.form(visit)
         approval = await self._pages.of_path(visit)
@@ -227,7 +227,7 @@ def _reassignment(sent: Sent, directory: Directory) -> Move:
 
 
 def _withdrawal(sent: Sent, directory: Directory) -> Move:
-    """Return what withdraws it: as the requester, or as whoever runs Signoff, with a reason."""
+    """Return what withdraws it: as the requester, or as an operator, with a reason."""
     reason = sent.text("reason")
     if not reason and isinstance(
         collaboration.acting(sent.approval, sent.person, directory), Operator

@@ -97,11 +97,11 @@ def history_of(
     """Return what a person is told of an approval that they may see.
 
     What became of the cards is for those who are asked, and for operators and auditors. What the
-    agent said in the end is for them who see all, for whoever has asked and whoever has decided.
+    agent said in the end is for those who see all, for the requester and for those who decided.
     """
     names, waits = _Names(directory), partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)
-    inside = person.sees_all or not mine
+    inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
@@ -193,6 +193,10 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"The claim by {whose} ended" if not event.by else f"{by} released it"
         case What.REASSIGNED:
             return f"{by} reassigned it from {names(more.get('of'))} to {names(more.get('to'))}"
+        case What.ABSENT:
+            who, to = names(more.get("of")), names(more.get("to", ""))
+            left = f"{who} has left or is away"
+            return f"{left}; {to} can answer as well" if more.get("to") else left
         case What.EXTENDED:
             until = _moment(more.get("until"))
             return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"

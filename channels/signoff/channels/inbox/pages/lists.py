@@ -124,7 +124,7 @@ class ListPages:
         )
 
     async def mine(self, request: Request) -> Response:
-        """Show what waits for whoever is signed in."""
+        """Show what waits for the person signed in."""
         visit = await self._auth.of(request)
         source = _Source(
             here="/",

@@ -69,8 +69,10 @@ LENGTH: Final = "length"
 FIRST_DAY: Final = "first"
 LAST_DAY: Final = "last"
 STANDS_IN: Final = "delegate"
+HAND_OVER: Final = "hand_over"
 BACK: Final = "back"
-"""The block ids of what is said about being away; the last one's only option has its name, too."""
+"""The block ids of what is said about being away; the only options of the last two have their names
+too."""
 
 MOST_REQUESTS: Final = 20
 """Requests in one modal, of three blocks each."""
@@ -145,7 +147,7 @@ def extend_view(card: Card, reference: Reference, most: str) -> View:
         hint=plain(f"Such as 30m, 4h or 1d; {most} at most."),
         element=PlainTextInputElement(action_id=VALUE, max_length=40),
     )
-    form = [_title(card), length, _reason("Why? Whoever waits can read it.", optional=False)]
+    form = [_title(card), length, _reason("Why? The people who wait can read it.", optional=False)]
     return _modal(EXTEND, "Extend", "Extend", reference, form)
 
 
@@ -175,16 +177,17 @@ def details_view(card: Card) -> View:
     )
 
 
-def away_view(today: date, away: str = "") -> View:
+def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
     """Return the modal in which a person says to be away.
 
     Args:
         today: Where the person works.
         away: What is known of their being away now, "" where they are here.
+        waiting: How many requests wait for their answer.
     """
     first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
     last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
-    # Whoever says to be back has no last day to name.
+    # Someone who is back has no last day to name.
     form: list[Block] = [
         InputBlock(block_id=FIRST_DAY, label=plain("First day"), element=first),
         InputBlock(block_id=LAST_DAY, label=plain("Last day"), element=last, optional=bool(away)),
@@ -196,6 +199,14 @@ def away_view(today: date, away: str = "") -> View:
             optional=True,
         ),
     ]
+    if waiting:
+        many = f"{waiting:,} requests" if waiting > 1 else "1 request"
+        hand = Option(value=HAND_OVER, text=plain("Hand over to whoever stands in"))
+        tick = CheckboxesElement(action_id=VALUE, options=[hand])
+        label, hint = plain(f"{many} still waiting for you"), plain("You cannot answer them then.")
+        form.append(
+            InputBlock(block_id=HAND_OVER, label=label, hint=hint, element=tick, optional=True)
+        )
     if away:
         back = Option(value=BACK, text=plain("I am back: end it, and leave out the rest"))
         tick = CheckboxesElement(action_id=VALUE, options=[back])

@@ -229,7 +229,7 @@ def register(app: typer.Typer) -> None:
 
 
 def operator() -> str:
-    """Return what stands in the audit for whoever sits at the terminal."""
+    """Return what stands in the audit for the user of the terminal."""
     return f"{getpass.getuser()} (cli)"
 
 
@@ -238,8 +238,8 @@ def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
 
     Args:
         directory: The people.
-        person: As whom; "" for whoever sits there, who runs Signoff.
-        by: What stands in the audit instead of the name of whoever sits there.
+        person: As whom; "" for the user of the terminal, who runs Signoff.
+        by: What stands in the audit instead of the user's name.
 
     Raises:
         ConfigError: There is nobody of this name.
