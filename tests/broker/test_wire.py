@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import redis.asyncio
@@ -68,7 +68,7 @@ async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("unsendable", [None, "\ud800"])
-async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: str) -> None:
+async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any) -> None:
     """A value without bytes is its sender's error; the others have their replies."""
     results = await asyncio.gather(
         wire.send([("SET", "a", "1")]),

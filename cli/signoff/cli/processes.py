@@ -27,6 +27,7 @@ from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
@@ -193,6 +194,8 @@ def run_channels(settings: Settings) -> int:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
+    besides["vacancies"] = vacant.run_forever()
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:

@@ -30,9 +30,10 @@ from signoff.core.base.errors import (
     DecisionRefused,
     GrantRefused,
     IllegalMove,
+    NotAnApprover,
     PayloadError,
 )
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant, grant_id
 from signoff.core.grants.moves import GiveGrant
 from signoff.core.routing.escalation import advance, is_due, pass_on
@@ -322,7 +323,9 @@ class Decisions:
         was, _, now = seen
         if is_due(was, now):
             await self.roster.refresh()
-        roster = self.roster
+        roster, who = self.roster, actor.who
+        if isinstance(who, Person) and roster.directory.get(who.id) is None:
+            raise NotAnApprover(f"{who.shown} is not in the directory any more.")
         here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
         if here.state is not State.PENDING:
             here, due = was, ()

@@ -108,7 +108,9 @@ def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words
     assert "inside the AgentTool 'inner'" in found.text
 
 
-CREDENTIAL = AuthConfig(auth_scheme=APIKey(**{"in": APIKeyIn.header, "name": "X-Key"}))
+CREDENTIAL = AuthConfig(
+    auth_scheme=APIKey(**{"in": APIKeyIn.header, "name": "X-Key"}), credential_key="key"
+)
 
 
 def sign_in(tool_context: ToolContext) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,6 @@ from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.policies.levels import Outcome
 from signoff.core.simulation.timeline import Rung, Said, Timeline
 
 
@@ -54,18 +53,13 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
     start = start_of(case, cases)
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
     zone = zone_of(case, cases)
-    moments = _wanted([one.at for one in case.answers], start, zone)
-    answers = [
-        Said(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
-        for one, at in zip(case.answers, moments, strict=True)
-    ]
     try:
         timeline = timeline_of(
             rules,
             facts,
             start=start,
-            directory=_without(rules.everybody, case.away, start),
-            answers=answers,
+            directory=people_of(case, rules, start),
+            answers=answers_of(case, cases),
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)
@@ -73,24 +67,35 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
     return Result(file, line, case, failures, timeline)
 
 
-def _without(directory: Directory, away: Mapping[str, str], start: datetime) -> Directory:
-    """Return the directory with these people away for as long as a timeline can be."""
+def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
+    """Return the directory of a case, with who is away in it.
+
+    Args:
+        case: The case.
+        rules: The settings.
+        start: When it begins to wait.
+    """
     day = start.date()
-    return with_absences(
-        directory,
-        {
-            person: Presence(
-                away=(
-                    Absence(
-                        start=day - timedelta(days=2),
-                        end=day + timedelta(days=20 * 366),
-                        delegate=delegate,
-                    ),
-                )
+    long_ago, never = day - timedelta(days=2), day + timedelta(days=20 * 366)
+    absences = {
+        person: Presence(
+            away=(
+                Absence(start=one.start or long_ago, end=one.end or never, delegate=one.delegate),
             )
-            for person, delegate in away.items()
-        },
-    )
+        )
+        for person, one in case.away.items()
+    }
+    return with_absences(rules.everybody, absences)
+
+
+def answers_of(case: Case, cases: Cases) -> list[Said]:
+    """Return what people say in a case, in order."""
+    zone = zone_of(case, cases)
+    moments = _wanted([one.at for one in case.answers], start_of(case, cases), zone)
+    return [
+        Said(by=one.by, at=at.astimezone(UTC), says=one.says)
+        for one, at in zip(case.answers, moments, strict=True)
+    ]
 
 
 def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:

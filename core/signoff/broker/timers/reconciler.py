@@ -13,6 +13,7 @@ import structlog
 
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
+from signoff.broker.timers.departures import Departures
 from signoff.broker.timers.lag import lag
 from signoff.broker.timers.sweep import LEASE, Sweep
 from signoff.core.base.errors import LedgerError
@@ -20,6 +21,7 @@ from signoff.core.base.errors import LedgerError
 log = structlog.get_logger(__name__)
 
 _WARN = 30.0
+_LOOK = 5.0
 
 
 class Reconciler:
@@ -42,6 +44,7 @@ class Reconciler:
     ) -> None:
         self._ledger = roster.ledger
         self._sweep = Sweep(roster, cards=cards, lease=lease)
+        self._departures = Departures(roster)
         self._cycle = cycle
 
     async def run_forever(self) -> None:
@@ -51,6 +54,7 @@ class Reconciler:
             group.create_task(self._again_and_again(self._sweep.once))
             group.create_task(self._again_and_again(self._ledger.ring_overdue))
             group.create_task(self._again_and_again(self._warn, cycle=_WARN))
+            group.create_task(self._again_and_again(self._departures.once, cycle=_LOOK))
 
     async def once(self) -> int:
         """Do what is due now, ring where work waits, and return how many were due."""

@@ -143,6 +143,8 @@ class Approval(Value):
             asked as well.
         reported: Whether those who decided are told what the agent did with it, or that it could do
             nothing.
+        absent: The ids of people who were asked at this level, and have left the directory or are
+            away since. Who is away may still answer.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -182,6 +184,7 @@ class Approval(Value):
     reminded_at: datetime | None = None
     informed: tuple[str, ...] = ()
     reported: bool = False
+    absent: tuple[str, ...] = ()
     version: int = 0
 
     # What it is.
@@ -446,8 +449,8 @@ class Approval(Value):
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
-            NotAnApprover: The person was never asked, has handed over their seat, or has answered
-                under another id.
+            NotAnApprover: The person was never asked, has handed over their seat, has answered
+                under another id, or shares the seat of an absent person with somebody who has.
             AlreadyDecided: It has been decided.
             Escalated: The person's level is over, whether or not anybody has noticed yet.
             TooLate: The last level is over, whether or not anybody has noticed yet.
@@ -467,6 +470,11 @@ class Approval(Value):
                     "Everybody counts once."
                 )
         self._must_not_be_over(now)
+        if person.id in ballot.filled:
+            raise NotAnApprover(
+                f"Approval {self.id} was answered in {person.shown}'s place already. One answer "
+                "counts for that place."
+            )
         if person.id not in ballot.answering:
             first = directory.get(ballot.awaited[0])
             name = first.shown if first else ballot.awaited[0]
@@ -1123,6 +1131,7 @@ class Approval(Value):
                 "claimed": None,
                 "paused": None,
                 "informed": tuple(dict.fromkeys((*self.informed, *start.informed))),
+                "absent": (),
             }
         )
 

@@ -160,6 +160,13 @@ def end_claim(approval: Approval, *, now: datetime) -> Moved:
     return _released(approval, by="", why="the claim ran out", now=now)
 
 
+def end_claim_of(approval: Approval, person: str, *, why: str, now: datetime) -> Moved:
+    """Remove the claim of somebody who has gone; without one nothing changes."""
+    if approval.claimed is None or approval.claimed.by != person:
+        return approval, ()
+    return _released(approval, by="", why=why, now=now)
+
+
 def _usual_claim(approval: Approval, person: Person, directory: Directory) -> timedelta:
     names = (one.via.removeprefix(QUEUE) for one in approval.seats if one.person == person.id)
     queues = (directory.queues[name] for name in names if name in directory.queues)
@@ -464,7 +471,8 @@ def reassign(
     why = cleaned(reason)
     if not why:
         raise MoveRefused("Handing it on needs a reason.")
-    may_take(approval, to, directory)
+    if not any({of.id, to.id} <= place for place in approval.ballot.shared):
+        may_take(approval, to, directory)
     if who.id == to.id:
         raise MoveRefused(
             f"{to.shown} hands over the places of others in approval {approval.id}, and cannot "

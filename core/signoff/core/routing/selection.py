@@ -14,7 +14,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
-from signoff.core.policies.levels import Asking, Group, Level, Seat, Start
+from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
 from signoff.core.policies.matching import Verdict, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
@@ -239,7 +239,7 @@ def first(
         asked: The ids of those who were asked at the level before.
     """
     never = (str(facts.get("user", "")), *barred)
-    everybody = directory
+    everybody, short = directory, None
     if terms.second_step:
         directory = directory.proven()
     for index, nth in terms.after(*behind) if among is None else among:
@@ -253,12 +253,18 @@ def first(
             if called := terms.called(index):
                 notes.append(f"{called} has nobody to ask and is passed over")
             continue
-        notes += _too_few(level, found.seats)
         here = {"level": index, "round": nth}
         seats = tuple(seat.model_copy(update=here) for seat in found.seats)
         told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
-        return replace(_start(level, (index, nth), seats, people, now=now), informed=told)
-    return None
+        start = replace(_start(level, (index, nth), seats, people, now=now), informed=told)
+        missing = list(_too_few(level, found.seats))
+        if not missing or level.earlier is Earlier.STAY:
+            notes += missing
+            return start
+        # It cannot approve: the next one that can is asked, and this one where there is none.
+        notes += missing
+        short = short or start
+    return short
 
 
 def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:

@@ -28,18 +28,31 @@ class End(StrEnum):
     that."""
 
 
+class Says(StrEnum):
+    """What somebody does about a request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CLAIM = "claim"
+    """Reserves the decision, for as long as is usual."""
+    ASK = "ask"
+    """Asks the requester something."""
+    ANSWER = "answer"
+    """Answers as the requester."""
+
+
 class Said(Value):
     """An answer that somebody would give.
 
     Attributes:
         by: The id of the person.
         at: When (UTC).
-        yes: Whether it is a yes.
+        says: What they do.
     """
 
     by: str
     at: datetime
-    yes: bool = True
+    says: Says = Says.APPROVE
 
 
 class Turn(Value):

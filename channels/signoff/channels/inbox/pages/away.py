@@ -9,12 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.absence import person_called
+from signoff.broker.hand_over import hand_over, waits_for
+from signoff.channels.absence import handed_words, person_called
 from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.channels.inbox.templating import page
+from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
+from signoff.core.base.shown_text import one_line
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 
@@ -99,6 +102,11 @@ class AwayPages:
             today=present.day(now).isoformat(),
             ask_code=await self._visits.needs_code(visit, strict=has_factor),
             has_factor=has_factor,
+            waiting=[
+                {"id": one.id, "call": one_line(one.call.name)}
+                for one in await waits_for(self._decisions.ledger, person.id)
+            ],
+            delegate=absence.delegate if absence is not None else "",
             alert=alert,
             form=form or {},
         )
@@ -119,9 +127,28 @@ class AwayPages:
             raise AbsenceRefused(str(error)) from error
         absence = Absence(start=start, end=end, delegate=delegate)
         more = {"channel": CHANNEL}
-        await self._decisions.people.leave(
-            person, absence, by=person.id, more=more, assurance=given
-        )
+        decisions = self._decisions
+        await decisions.people.leave(person, absence, by=person.id, more=more, assurance=given)
+        if form.get("hand_over"):
+            await self._hand_over(person, absence, given)
+
+    async def _hand_over(self, person: Person, absence: Absence, given: Assurance) -> None:
+        """Give what waits for somebody to their delegate.
+
+        Raises:
+            AbsenceRefused: There is no delegate, or some of it stays; the message says what.
+        """
+        decisions = self._decisions
+        delegate = decisions.directory.find(absence.delegate)
+        if delegate is None:
+            raise AbsenceRefused(
+                "Your absence is noted. Nothing was handed over: name a delegate for that."
+            )
+        waiting = await waits_for(decisions.ledger, person.id)
+        actor = Actor(person, CHANNEL, assurance=given)
+        handed = await hand_over(decisions, waiting, actor, of=person, to=delegate)
+        if handed.refused:
+            raise AbsenceRefused(f"Your absence is noted. {handed_words(handed, delegate)}")
 
     async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
         """Note that somebody is here from today on.

@@ -193,6 +193,10 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"The claim by {whose} ended" if not event.by else f"{by} released it"
         case What.REASSIGNED:
             return f"{by} reassigned it from {names(more.get('of'))} to {names(more.get('to'))}"
+        case What.ABSENT:
+            who, to = names(more.get("of")), names(more.get("to", ""))
+            left = f"{who} has left or is away"
+            return f"{left}; {to} can answer as well" if more.get("to") else left
         case What.EXTENDED:
             until = _moment(more.get("until"))
             return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
