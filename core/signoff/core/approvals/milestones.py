@@ -111,8 +111,8 @@ def recipients(
 ) -> tuple[Recipient, ...]:
     """Return who is told about a milestone, everybody once.
 
-    People with a card read it there, and the person who caused it knows. A call that was rejected or
-    is not approved has no end that the requester is told of besides.
+    People with a card read it there, and the person who caused it knows. A call that was rejected
+    or is not approved has no end that the requester is told of besides.
 
     Args:
         approval: As it stands after it.
