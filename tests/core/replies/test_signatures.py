@@ -54,6 +54,31 @@ def test_a_remark_where_a_signature_stands_is_left_over(remark: str) -> None:
     assert not any(isinstance(one, Approve) for one in read)
 
 
+THANKS = (
+    "Approved. Thanks. {}.",
+    "Approved. Thanks, {}",
+    "Genehmigt. Danke. {}",
+    "Ok, thanks.\n{}",
+)
+ADVERBS = (
+    *("Partially", "Conditionally", "Provisionally", "Half", "Teilweise", "Bedingt", "Halb"),
+    *("Partiellement", "Moitié", "Parcialmente", "Mitad", "Parzialmente", "Metade", "Deels"),
+)
+
+
+@pytest.mark.parametrize("adverb", ADVERBS)
+def test_a_word_below_thanks_is_a_name_only_if_it_is_the_authors(adverb: str) -> None:
+    """Nobody of that name has approved: "Approved. Thanks. Conditionally."."""
+    read = [read_reply(text.format(adverb), CONTEXT) for text in THANKS]
+    assert not any(isinstance(one, Approve) for one in read)
+
+
+@pytest.mark.parametrize("name", ["Mara", "Mar", "M", "ML", "M.L.", "Lind", "Mara Lind"])
+def test_the_author_may_sign_in_short(name: str) -> None:
+    """By a part of their name, by its beginning, or by initials."""
+    assert isinstance(read_reply(f"Approved.\n\nBest regards,\n{name}", CONTEXT), Approve)
+
+
 @pytest.mark.parametrize(
     ("line", "sent"),
     [
