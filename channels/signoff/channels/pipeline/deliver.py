@@ -111,6 +111,7 @@ class Delivery:
         self._directory = directory
         self._inbox = inbox
         self._roster = roster
+        self._has_quiet_hours = any(one.quiet_hours for one in directory)
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
@@ -141,7 +142,7 @@ class Delivery:
         if lists:
             await self._bundles.work(lists)
             items = [item for item in items if item not in lists]
-        if self._roster is not None:
+        if self._roster is not None and self._has_quiet_hours:
             await self._roster.refresh()
         approvals = await read_each(self._ledger, [approval_of(item) for item in items])
         now = await self._ledger.now()
