@@ -177,8 +177,10 @@ def _matching(
 
     Without a policy the terms are those of one that could not be evaluated, which ends the search.
     """
+    by_zone = dict[str, Facts]()
     for policy in policies:
-        seen = facts_at(facts, now, policy.time_zone)
+        if (seen := by_zone.get(policy.time_zone)) is None:
+            seen = by_zone[policy.time_zone] = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
         if verdict is Verdict.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
@@ -251,7 +253,9 @@ def first(
                 notes.append(f"{called} has nobody to ask and is passed over")
             continue
         here = {"level": index, "round": nth}
-        seats = tuple(seat.model_copy(update=here) for seat in found.seats)
+        seats = found.seats
+        if (index, nth) != (0, 0):
+            seats = tuple(seat.model_copy(update=here) for seat in seats)
         start = _start(level, (index, nth), seats, people, now=now)
         missing = list(_too_few(level, found.seats))
         if not missing or level.earlier is Earlier.STAY:
