@@ -10,7 +10,7 @@ from typing import Final
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import QUEUE, Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
@@ -168,6 +168,39 @@ def instead(
     if choice.start is not None:
         update["start"] = choice.start.in_round(approval.round + 1)
     return choice.model_copy(update=update)
+
+
+def terms_for(
+    policies: Sequence[Policy],
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str] = (),
+) -> Terms | None:
+    """Return the terms that `choose` would choose, where that is plain without finding everybody.
+
+    None where it takes more: no policy matches, the managers have to be gone up, or nobody is
+    seen at once who can be asked.
+    """
+    policy, terms = _matching(policies, facts, now, [])
+    if policy is None or terms is None or policy.effect is not Effect.ASK or terms.second_step:
+        return None
+    user = str(facts.get("user", ""))
+    if directory.why_refused(user) or any(level.is_chain for level in terms.ladder):
+        return None
+    never = (user, *barred)
+    for level in terms.ladder:
+        for reference in level.references:
+            queue = directory.queues.get(reference.removeprefix(QUEUE))
+            members = queue.members if queue and reference.startswith(QUEUE) else (reference,)
+            people = (directory.get(one) for one in members)
+            for one in people:
+                if one is None or one.absence(now) is not None:
+                    continue
+                if not any(directory.may_be(one, other) for other in never):
+                    return terms
+    return None
 
 
 def _matching(
