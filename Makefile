@@ -60,7 +60,7 @@ test-bare: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict core channels worker cli docs examples/channels
+	$(BIN)/mypy --strict core channels worker cli docs examples/channels tests benchmarks
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev

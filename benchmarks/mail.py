@@ -4,7 +4,7 @@ In one process with its readers, on a Redis of its own; each side does the same 
 
 - decide: `Decisions.take`, one after the other: what the ledger alone can do;
 - read: mails stored, read in the readers, and decided, with nothing proven about their authors;
-- proven: the same with signatures (RSA, 2048 bits) verified here, the DNS answering at once;
+- proven: the same with signatures (RSA, 2048 bits) verified beside it, the DNS answering at once;
 - bombs: as read, with mails of 1 MiB among them; only the others are counted.
 
 Rounds are interleaved and each is compared with its neighbours, so that what else the machine does
@@ -42,7 +42,7 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import Intake
-from signoff.channels.email.inbound.readers import Readers
+from signoff.channels.email.inbound.readers import Provers, Readers
 from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.inbound.threads import subject_tag
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
@@ -129,12 +129,20 @@ class Office:
     """Opens requests and answers them in the four ways."""
 
     ledger: Ledger
-    readers: Readers
     author: Author
     decisions: Decisions = field(init=False)
+    readers: Readers = field(default_factory=Readers)
+    provers: dict[bool, Provers] = field(init=False)
 
     def __post_init__(self) -> None:
         self.decisions = Decisions(self.ledger, DIRECTORY)
+        txt = Published(self.author.records)
+        self.provers = {dkim: Provers(Authenticator(dkim=dkim, txt=txt)) for dkim in (False, True)}
+
+    async def close(self) -> None:
+        """End all processes."""
+        for one in (self.readers, *self.provers.values()):
+            await one.close()
 
     async def round(self, side: str, count: int) -> float:
         """Answer so many requests in one of the ways, and return how many a second.
@@ -171,7 +179,7 @@ class Office:
             self.decisions,
             mailbox=MAILBOX,
             read=self.readers.read,
-            authenticator=Authenticator(dkim=proven, txt=Published(self.author.records)),
+            authenticator=self.provers[proven],
             required=EmailProof.TOKEN_FROM_DMARC if proven else EmailProof.TOKEN_FROM,
         )
         started = await self.ledger.now()
@@ -197,8 +205,8 @@ class Office:
 async def measure(rounds: int, count: int, *, fsync: str, folder: Path, console: Console) -> None:
     """Measure everything and print it."""
     with EmbeddedRedis(folder / "redis", fsync=fsync) as server:
-        ledger, readers = Ledger(Store.open(server.url)), Readers()
-        office = Office(ledger, readers, Author())
+        ledger = Ledger(Store.open(server.url))
+        office = Office(ledger, Author())
         rates: dict[str, list[float]] = {side: [] for side in SIDES}
         try:
             for side in SIDES:
@@ -209,7 +217,7 @@ async def measure(rounds: int, count: int, *, fsync: str, folder: Path, console:
                 line = " ".join(f"{side} {found[-1]:,.1f}/s" for side, found in rates.items())
                 console.print(f"Round {place + 1} of {rounds}: {line}", highlight=False)
         finally:
-            await readers.close()
+            await office.close()
             await ledger.close()
     console.print("Ratios, the median of the rounds:")
     for name, other in (("read", "decide"), ("proven", "read"), ("bombs", "read")):

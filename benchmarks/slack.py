@@ -94,7 +94,7 @@ class Office:
     async def commit(self) -> None:
         """Store as many bytes as an approval has, and nothing else."""
         async with self.ledger.store.translated_client() as client:
-            await client.set(f"{self.ledger.store.prefix}bench", b"x" * 1_000)
+            await client.set(f"{self.ledger.store.prefix}bench", "x" * 1_000)
 
     async def decide(self) -> None:
         """Approve one without Slack."""

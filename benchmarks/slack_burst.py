@@ -17,7 +17,7 @@ from pathlib import Path
 from aiohttp import web
 
 from benchmarks.office import DIRECTORY, MARA, open_pause
-from signoff.broker.decisions import Desk
+from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -103,7 +103,7 @@ async def burst(cards: int, folder: Path) -> str:
                 await _ask(ledger, place)
             began = time.monotonic()
             tasks = [
-                asyncio.create_task(Reconciler(Desk(ledger, DIRECTORY)).run_forever()),
+                asyncio.create_task(Reconciler(Roster(ledger, DIRECTORY)).run_forever()),
                 asyncio.create_task(_drain(delivery, bell)),
             ]
             while sum(map(len, slack.posted.values())) < len(places):

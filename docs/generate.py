@@ -1,4 +1,4 @@
-"""Write what follows from the code: settings, command line, the API, and the client that waits.
+"""Write what follows from the code: settings, command line and API.
 
 Run it with ``make docs``; tests/test_docs.py fails while the pages are out of date.
 """
@@ -7,8 +7,6 @@ Run it with ``make docs``; tests/test_docs.py fails while the pages are out of d
 from __future__ import annotations
 
 import inspect
-import re
-import subprocess
 import sys
 import types
 import typing
@@ -28,27 +26,6 @@ from signoff.core.base.durations import Span, format_duration
 from signoff.core.policies.policy import Policy
 
 REFERENCE = Path(__file__).parent / "reference"
-CLIENT = Path(__file__).parents[1] / "core" / "signoff" / "client"
-
-_SYNCHRONOUS = (
-    (
-        r'^"""The client .*?"""',
-        '"""The client for programs that wait; `make docs` makes it from the other."""',
-    ),
-    (
-        r'^"""How the client .*?"""',
-        '"""How the client for programs that wait asks; `make docs` makes it from the other."""',
-    ),
-    (r"Use it in an ``async with``", "Use it in a ``with``"),
-    (r"\basync (def|with|for)\b", r"\1"),
-    (r"\bawait ", ""),
-    (r"\bAsync(Asking|Client|Iterator|BaseTransport)\b", r"\1"),
-    (r"\bbase_asynchronous\b", "base_synchronous"),
-    (r"\b__a(enter|exit)__\b", r"__\1__"),
-    (r"\ba(close|read|iter_bytes)\b", r"\1"),
-    (r"\basyncio\.sleep\b", "time.sleep"),
-    (r"\bimport asyncio\b", "import time"),
-)
 
 _SETTINGS_INTRO = """\
 # Settings
@@ -80,8 +57,6 @@ def pages() -> dict[Path, str]:
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "cli.md": cli_page(),
         REFERENCE / "api.md": api_reference(),
-        CLIENT / "synchronous.py": synchronous(""),
-        CLIENT / "base_synchronous.py": synchronous("base_"),
     }
 
 
@@ -93,23 +68,6 @@ def api_reference() -> str:
     from signoff.channels.rest.app import openapi_document  # noqa: PLC0415 -- slow to import
 
     return api_page(openapi_document())
-
-
-# -- the synchronous client ---------------------------------------------------------------------
-
-
-def synchronous(part: str) -> str:
-    """Return the source of the client that waits, made from the one that uses asyncio."""
-    text = (CLIENT / f"{part}asynchronous.py").read_text(encoding="utf-8")
-    for pattern, other in _SYNCHRONOUS:
-        text = re.sub(pattern, other, text)
-    # What is shorter now may fit on a line.
-    ruff = str(Path(sys.executable).parent / "ruff")
-    command = [ruff, "format", "--stdin-filename", "core/signoff/client/synchronous.py", "-"]
-    root = Path(__file__).parents[1]
-    return subprocess.run(  # noqa: S603 -- no one else's words
-        command, input=text, capture_output=True, text=True, check=True, cwd=root
-    ).stdout
 
 
 # -- settings -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
@@ -11,6 +12,7 @@ from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall
+from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import OnTimeout, Terms
@@ -26,6 +28,22 @@ RILEY = Person(
 )
 
 
+T = TypeVar("T")
+
+
+def present(value: T | None) -> T:
+    """Return what has to be there: a decision, a deadline, a part of a mail."""
+    assert value is not None
+    return value
+
+
+def proof_of(event: Event) -> dict[str, JsonValue]:
+    """Return what an event says about how it was proven who wrote the mail."""
+    proof = event.more["proof"]
+    assert isinstance(proof, dict)
+    return proof
+
+
 Snapshot = Callable[[], Awaitable[dict[bytes, bytes]]]
 """What the fixture `snapshot` returns: a function that reads all keys of the ledger."""
 
@@ -35,7 +53,7 @@ def people() -> Directory:
     return Directory([MARA, CLEO, RILEY])
 
 
-def make_call(tool: str = "reimburse", /, *, call_id: str = "fc-1", **args: JsonValue) -> ToolCall:
+def make_call(tool: str = "reimburse", call_id: str = "fc-1", /, **args: JsonValue) -> ToolCall:
     """Return a call that waits; without arguments, a reimbursement of 2500."""
     return ToolCall(id=call_id, name=tool, args=args or {"amount": 2500, "purpose": "conference"})
 
@@ -96,9 +114,9 @@ def ask(
     return approval.ask(terms, entries, now=now)[0]
 
 
-def asked_approval(**parts: object) -> Approval:
+def asked_approval(**parts: Any) -> Approval:
     """Return an approval that Mara and Cleo are asked about; `parts` go to `make_approval`."""
-    return ask(make_approval(**parts))  # type: ignore[arg-type]
+    return ask(make_approval(**parts))
 
 
 async def paused(
@@ -125,7 +143,7 @@ async def paused(
     for number in range(siblings):
         approval, events = Approval.open(
             make_origin(run=run.id, session=run.session, confirmation=f"adk-{number}"),
-            make_call(call_id=f"fc-{number}"),
+            make_call("reimburse", f"fc-{number}"),
             hint="",
             template=template,
             now=now,

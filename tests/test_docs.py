@@ -163,8 +163,6 @@ def test_each_python_example_is_python(page: str, code: str) -> None:
         "docs/reference/settings.md",
         "docs/reference/cli.md",
         "docs/reference/api.md",
-        "core/signoff/client/synchronous.py",
-        "core/signoff/client/base_synchronous.py",
     ],
 )
 def test_what_is_generated_is_up_to_date(name: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import Any
 
 import httpx
 import pyotp
 from pydantic import SecretStr
 
 from builders import MARA
+from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
@@ -67,13 +67,20 @@ def forms_of(page: httpx.Response) -> dict[str, dict[str, str]]:
     return dict(parser.forms)
 
 
+def totp_of(uri: str) -> pyotp.TOTP:
+    """Return the authenticator app that was enrolled by a URI."""
+    app = pyotp.parse_uri(uri)
+    assert isinstance(app, pyotp.TOTP)
+    return app
+
+
 @dataclass
 class Browser:
     """A browser at the inbox page; it follows no redirect by itself."""
 
     http: httpx.AsyncClient
     apps: dict[str, pyotp.OTP]
-    office: Any
+    ledger: Ledger
     taken: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -100,7 +107,7 @@ class Browser:
 
     async def code(self, person: Person = MARA) -> str:
         """Return a code that was not used yet: of the present, or of the next half minute."""
-        present = int((await self.office.ledger.now()).timestamp()) // 30
+        present = int((await self.ledger.now()).timestamp()) // 30
         step = max(present, self.taken.get(person.id, 0) + 1)
         self.taken[person.id] = step
         return str(self.apps[person.id].generate_otp(step))

@@ -121,7 +121,7 @@ class Signer:
             canonicalize=more.pop("canonicalize", (b"relaxed", b"relaxed")),
             **more,
         )
-        return line + raw
+        return bytes(line) + raw
 
 
 def _head(raw: bytes) -> str:

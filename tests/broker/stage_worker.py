@@ -8,6 +8,7 @@ What it has done it acknowledges, and pushes onto the list `done`; "ready" comes
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import redis
 from celery import signals
@@ -43,7 +44,7 @@ def main(broker_url: str, redis_url: str, prefix: str) -> None:
         loop.run(drain(stage))
 
     @signals.worker_ready.connect(weak=False)
-    def ready(**_: object) -> None:
+    def ready(**_: Any) -> None:
         done.rpush(f"{prefix}done", "ready")
 
     app.worker_main(["worker", "--pool=threads", "--concurrency=4", "--loglevel=WARNING"])

@@ -144,7 +144,8 @@ async def test_turns_go_on_over_batches_and_processes(ledger: Ledger) -> None:
     crowd = [Person(id=one, email=f"{one}@example.com") for one in "abc"]
     queue = Queue(name="q", members=("a", "b", "c"), pick=Pick.ROUND_ROBIN)
     directory = Directory(crowd, queues=[queue, Queue(name="all", members=("a",))])
-    level, asked = Level(ask=("queue:q", "queue:all")), []
+    level = Level(ask=("queue:q", "queue:all"))
+    asked: list[str] = []
     for _ in range(2):
         keeper = await TurnKeeper.read(ledger, directory)
         change = Change().put_raw(f"record:{len(asked)}", "x")

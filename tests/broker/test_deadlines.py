@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from builders import CLEO, MARA, make_call, make_origin, people
 from deciding import Desk
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import What
 from signoff.core.base.durations import Span
@@ -23,7 +24,7 @@ from signoff.testing import VirtualClock
 HOUR = timedelta(hours=1)
 
 
-async def asked(ledger: Ledger, **more: object) -> Approval:
+async def asked(ledger: Ledger, **more: Any) -> Approval:
     """Open a pause whose call is put to Mara for an hour, and then to Cleo for two."""
     levels = (
         Level(ask=("mara",), within=Span(HOUR), remind=(Span(HOUR / 2),)),
@@ -94,9 +95,9 @@ class Slow(Ledger):
 
     clock: VirtualClock | None = None
 
-    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+    async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
         """Read, and then take a while."""
-        found = await super().standings(ids)
+        found = await super().current_all(ids)
         clock, self.clock = self.clock, None
         if clock is not None:
             clock.advance(timedelta(milliseconds=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
@@ -11,6 +12,8 @@ from deciding import Desk
 from signoff.broker.ledger import follow as module
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.redis_types import Commands
+from signoff.broker.ledger.store import Store
 from signoff.core.approvals.events import Event, What
 
 
@@ -44,9 +47,9 @@ def waits(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
     waits = asyncio.Semaphore(0)
     lend = type(ledger.store).translated_client
 
-    def counted(self: object) -> object:
+    def counted(self: Store) -> AbstractAsyncContextManager[Commands]:
         waits.release()
-        return lend(self)  # type: ignore[arg-type]
+        return lend(self)
 
     monkeypatch.setattr(type(ledger.store), "translated_client", counted)
     return waits

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,8 @@ async def test_it_is_kept_alive(
     beats = asyncio.Semaphore(0)
     extend = Ledger.extend
 
-    async def counted(self: Ledger, *args: object, **more: object) -> None:
-        await extend(self, *args, **more)  # type: ignore[arg-type]
+    async def counted(self: Ledger, *args: Any, **more: Any) -> None:
+        await extend(self, *args, **more)
         beats.release()
 
     monkeypatch.setattr(Ledger, "extend", counted)
@@ -171,7 +172,7 @@ async def test_a_redis_that_does_not_answer_is_a_lost_lease(
 ) -> None:
     """The body does not work on into a lease that somebody else may have by then."""
 
-    async def hang(self: Ledger, *_: object, **__: object) -> None:
+    async def hang(self: Ledger, *_: object, **__: Any) -> None:
         await asyncio.Event().wait()
 
     async def work() -> None:
@@ -193,11 +194,11 @@ async def test_a_heartbeat_that_fails_once_is_no_loss(
 
     async with holding(ledger, item):
 
-        async def flaky(self: Ledger, *args: object, **more: object) -> None:
+        async def flaky(self: Ledger, *args: Any, **more: Any) -> None:
             if not failures:
                 failures.append("once")
                 raise LedgerUnavailable("away")
-            await extend(self, *args, **more)  # type: ignore[arg-type]
+            await extend(self, *args, **more)
             done.set()
 
         monkeypatch.setattr(Ledger, "extend", flaky)

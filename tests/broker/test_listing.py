@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people
+from builders import MARA, RILEY, asked_approval, make_approval, make_origin, people, present
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -15,7 +15,7 @@ from signoff.broker.ledger.listing import Part, Place, part
 LATIN = st.text("abcdefghijklmnopqrstuvwxyz_-.0123456789", min_size=1, max_size=40)
 
 
-async def filled(ledger, index, **scores) -> None:
+async def filled(ledger: Ledger, index: str, **scores: int) -> None:
     """Put members with scores into an index."""
     change = Change().put_raw(f"record:{index}", "x")
     for member, score in scores.items():
@@ -23,10 +23,11 @@ async def filled(ledger, index, **scores) -> None:
     await ledger.commit(change)
 
 
-async def whole(ledger, index, **how):
+async def whole(ledger: Ledger, index: str, *, rising: bool = False, by: str = "") -> list[str]:
     """Return the members of an index, read three at a time."""
-    seen, before = [], None
-    while rows := await ledger.store.behind(index, before=before, limit=3, **how):
+    seen: list[str] = []
+    before = None
+    while rows := await ledger.store.behind(index, before=before, limit=3, rising=rising, by=by):
         seen += [member for _, member in rows]
         before = rows[-1]
     return seen
@@ -59,7 +60,7 @@ async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> Non
         await ledger.commit(Change().put(one, was=None))
     seen, before = [], None
     while rows := await listing.requests(ledger, RILEY, before=before, limit=2):
-        seen += [one.origin.user for _, one in rows]
+        seen += [present(one).origin.user for _, one in rows]
         before = rows[-1][0]
     assert sorted(seen) == ["R.Voss@example.net", "RILEY", "riley", "riley"]
 
@@ -72,7 +73,8 @@ async def _numbers(before: Place | None, most: int) -> list[tuple[Place, int | N
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])
 async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
     """Each looks at a limited number, and together they have what is to be kept, once."""
-    seen, before, parts = [], None, list[Part[int]]()
+    seen: list[int] = []
+    before, parts = None, list[Part[int]]()
     while not parts or parts[-1].then is not None:
         found = await part(_numbers, lambda one: one % 3 == 0, before=before, limit=limit, most=100)
         parts.append(found)
@@ -83,7 +85,7 @@ async def test_parts_are_bounded_and_miss_nothing(limit: int) -> None:
 
 
 @given(st.integers(0, 10**16 - 1), LATIN)
-def test_a_cursor_stands_for_its_place(score, member) -> None:
+def test_a_cursor_stands_for_its_place(score: int, member: str) -> None:
     """What is made of a place is read as that place, and is safe in an address."""
     place = Place(score, member)
     assert Place.of(place.cursor) == place
@@ -91,7 +93,7 @@ def test_a_cursor_stands_for_its_place(score, member) -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_is_no_cursor_is_told(text) -> None:
+def test_what_is_no_cursor_is_told(text: str) -> None:
     """Anything else is a ValueError, and nothing worse."""
     try:
         Place.of(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
@@ -70,7 +71,8 @@ async def test_a_mark_by_itself_ends_nothing(ledger: Ledger) -> None:
     await live.look_up(ledger, run)
     events = live.follow_turn(ledger, run.id, run.pause)
     assert await anext(events) == ""
-    await events.aclose()  # type: ignore[attr-defined]
+    assert isinstance(events, AsyncGenerator)
+    await events.aclose()
 
 
 async def test_an_end_without_a_mark_is_seen_all_the_same(ledger: Ledger) -> None:

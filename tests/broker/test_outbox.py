@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -39,9 +40,9 @@ async def put(ledger: Ledger, *ids: str, after: float = 0) -> None:
     )
 
 
-async def take(ledger: Ledger, **how: object) -> list[Item]:
+async def take(ledger: Ledger, **how: Any) -> list[Item]:
     """Claim what waits in the stage `route`."""
-    return list((await ledger.claim("route", **how)).items)  # type: ignore[arg-type]
+    return list((await ledger.claim("route", **how)).items)
 
 
 async def test_the_same_cause_puts_work_in_once(still_ledger: Ledger) -> None:

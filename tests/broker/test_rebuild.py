@@ -29,7 +29,7 @@ async def indexes(ledger: Ledger) -> dict[str, Any]:
     found |= {name: await client.zrange(prefix + name, 0, -1) for name in outboxes}
     found["stages"] = await client.smembers(prefix + "stages")
     for run, trail in (await client.hgetall(prefix + "trails")).items():
-        found[f"trail of {run}"] = trail.split()
+        found[f"trail of {run!s}"] = trail.split()
     return found
 
 

@@ -24,7 +24,7 @@ async def counts(ledger: Ledger) -> dict[str, int]:
     """Return what is counted, by key."""
     store = ledger.store
     keys = await store.keys("tries:")
-    return {key: int(await store.client.get(store.prefix + key)) for key in keys}
+    return {key: int(str(await store.client.get(store.prefix + key))) for key in keys}
 
 
 async def window_over(ledger: Ledger, rule: Rule) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
 
 import pytest
 import redis.asyncio
@@ -18,7 +18,7 @@ from signoff.broker.server.embedded import EmbeddedRedis, free_port
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> object:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
     """A server of this module's own."""
     with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as running:
         yield running
@@ -68,7 +68,7 @@ async def test_a_command_that_redis_refuses_fails_alone(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("unsendable", [None, "\ud800"])
-async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: str) -> None:
+async def test_what_cannot_be_sent_stops_nobody_else(wire: Wire, unsendable: Any) -> None:
     """A value without bytes is its sender's error; the others have their replies."""
     results = await asyncio.gather(
         wire.send([("SET", "a", "1")]),

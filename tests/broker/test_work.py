@@ -15,22 +15,33 @@ from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import (
+    AnnounceMilestone,
     AskRequester,
+    BundleKind,
+    Bundling,
     CloseCard,
     CloseLevel,
+    Listed,
+    SendBundle,
     SendCard,
     SendNotice,
     SendReminder,
+    SendStatus,
     StartRun,
     TellMove,
+    UpdateBundle,
     Work,
     body_of,
     read_work,
 )
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
 
 KINDS = get_args(Work)
+NEW = {AnnounceMilestone, SendBundle, SendStatus, UpdateBundle}
+"""Kinds that the last release did not have."""
+
 OLD = json.loads(Path(__file__).with_name("items_of_d388fc7.json").read_text())
 """Items of every kind, recorded from the code of the commit d388fc7 while its tests ran."""
 
@@ -39,7 +50,12 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | TEXT, st.lists, 
 OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     str: TEXT,
     int: st.integers(),
+    bool: st.booleans(),
     What: st.sampled_from(What),
+    Bundling: st.sampled_from(Bundling),
+    BundleKind: st.sampled_from(BundleKind),
+    tuple[Listed, ...]: st.lists(st.builds(Listed, approval=TEXT, turn=TEXT)).map(tuple),
+    Milestone: st.sampled_from(Milestone),
 }
 
 
@@ -96,8 +112,9 @@ def test_items_are_written_so_that_the_last_release_reads_them_too(old: dict[str
 
 
 def test_there_is_an_old_item_of_every_kind() -> None:
-    """The recorded items cover all kinds of work."""
-    assert {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD} == set(KINDS)
+    """The recorded items cover all kinds of work that the last release had."""
+    found = {type(read_work(one["stage"], one["id"], one["body"])) for one in OLD}
+    assert found == {*KINDS} - NEW
 
 
 def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:
@@ -154,6 +171,6 @@ async def test_what_is_postponed_has_not_been_tried(ledger: Ledger) -> None:
     work = SendCard(channel="email", approval="ap_1", person="mara", token="secret")
     await ledger.commit(Change().send(work))
     (item,) = (await ledger.claim(work.stage)).items
-    await ledger.commit(Change().postpone(item, after=0))
+    await ledger.commit(Change().retry(item, after=0, counted=False))
     (again,) = (await ledger.claim(work.stage)).items
     assert (again.work, again.id, again.attempts) == (work, item.id, 1)

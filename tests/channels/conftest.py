@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from pydantic import JsonValue
 from structlog.testing import LogCapture
 
-from builders import CLEO, MARA, make_call, make_origin
+from builders import CLEO, MARA, make_call, make_origin, present
 from channels.writing import Post
 from deciding import Desk
 from signoff.broker.ledger.change import Change
@@ -39,7 +39,7 @@ from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.approvals.events import Event, What
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.testing import FakeChannel
+from signoff.testing import FakeChannel, VirtualClock
 
 MAILBOX = "approvals@signoff.example"
 
@@ -85,10 +85,12 @@ class Sink:
         if "DATA" in self.answers:
             return self.answers["DATA"]
         self.envelopes.append(envelope)
-        mail = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        content = envelope.content
+        assert isinstance(content, bytes)
+        mail = email.message_from_bytes(content, policy=email.policy.default)
         self.mails.append(mail)
         if self.drop_after and len(self.mails) == self.drop_after:
-            asyncio.get_running_loop().call_soon(server.transport.close)
+            asyncio.get_running_loop().call_soon(present(server.transport).close)
         return "250 OK"
 
     def authenticate(self, server: SMTP, session: Any, envelope: Any, kind: str, data: Any) -> Any:
@@ -214,6 +216,14 @@ class Channels:
     fallback: Fallback = field(default_factory=lambda: Fallback(ask=("cleo",)))
     inbox: InboxSettings = field(default_factory=InboxSettings)
     opened: int = 0
+    mails: int = 0
+
+    @property
+    def clock(self) -> VirtualClock:
+        """The clock of `still_channels`; the others have the Redis server's."""
+        clock = self.ledger.store._clock
+        assert isinstance(clock, VirtualClock)
+        return clock
 
     @property
     def router(self) -> Router:

@@ -32,9 +32,8 @@ async def opened(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
     """Put a run of Riley's that waits for one call into the ledger; the call is to be routed."""
     now = await ledger.now()
     origin = make_origin(run=f"run_{name}", session=f"s_{name}", confirmation=f"adk-{name}")
-    approval, events = Approval.open(
-        origin, make_call(**(args or {"amount": 100})), hint="", template=None, now=now
-    )
+    call = make_call("reimburse", **(args or {"amount": 100}))
+    approval, events = Approval.open(origin, call, hint="", template=None, now=now)
     run = Run(
         id=origin.run,
         app=origin.app,

@@ -153,8 +153,9 @@ def noted(events: Sequence[Event]) -> Happened:
 def asked(event: Event) -> list[str]:
     """Return who gets a card."""
     people = event.more.get("people")
-    known = event.what is What.ASKED and isinstance(people, list)
-    return sorted(map(str, people)) if known else []  # type: ignore[arg-type]
+    if event.what is not What.ASKED or not isinstance(people, list):
+        return []
+    return sorted(map(str, people))
 
 
 def foreseen(timeline: Timeline) -> Happened:

@@ -1,17 +1,19 @@
 """What becomes of a card, of the news about it, and of a channel that fails."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from signoff.broker import stages
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Kind, Refused, Retry
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory
@@ -39,7 +41,8 @@ async def test_what_is_tried_again_comes_later_and_arrives(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
     """A card that could not be delivered is put back, and delivered when its time has come."""
-    channels, results = still_channels, [Retry(0, "greylisted"), Delivered("receipt")]
+    channels = still_channels
+    results: list[Result] = [Retry(0, "greylisted"), Delivered("receipt")]
     channels.channel = FakeChannel(respond=lambda _: results.pop(0))
     approval = await channels.open()
     await channels.router.drain()
@@ -198,7 +201,7 @@ async def test_who_never_got_the_card_gets_no_news_of_it(
 
 
 async def test_an_outcome_that_overtakes_its_card_waits_for_it(
-    still_channels: Channels, clock: VirtualClock
+    still_channels: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision that comes while the card is being delivered is told all the same."""
     channels = still_channels
@@ -207,14 +210,14 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
     delivery = channels.delivery
     (card,) = (await channels.ledger.claim("deliver.email")).items
 
-    async def answered_at_once(messages):
+    async def answered_at_once(messages: Sequence[Message]) -> list[Result]:
         await channels.desk.approve(approval.id, MARA, channel="email")
         await delivery.drain()
         return [Delivered("receipt")] * len(messages)
 
-    real, channels.channel.deliver = channels.channel.deliver, answered_at_once
-    await delivery.work([card])
-    channels.channel.deliver = real
+    with monkeypatch.context() as patch:
+        patch.setattr(channels.channel, "deliver", answered_at_once)
+        await delivery.work([card])
     clock.advance(timedelta(seconds=5))
     await delivery.drain()
 
@@ -224,13 +227,15 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
     assert (after.state, after.asked[0].receipt) == (State.APPROVED, "receipt")
 
 
-async def test_a_channel_that_raises_is_tried_again(channels: Channels) -> None:
+async def test_a_channel_that_raises_is_tried_again(
+    channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A channel that breaks its promise not to raise loses nothing."""
 
-    async def broken(messages) -> None:
+    async def broken(messages: Sequence[Message]) -> None:
         raise RuntimeError("a bug")
 
-    channels.channel.deliver = broken
+    monkeypatch.setattr(channels.channel, "deliver", broken)
     approval = await channels.open()
     await channels.router.drain()
 
@@ -266,7 +271,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     approval = await channels.open()
     await channels.router.drain()
 
-    def card(*_) -> None:
+    def card(*_: object) -> None:
         raise ZeroDivisionError("cannot be shown")
 
     monkeypatch.setattr("signoff.channels.pipeline.deliver.card", card)
@@ -279,7 +284,7 @@ async def test_a_card_that_can_never_be_shown_counts_as_undelivered(
     assert (await channels.ledger.backlog())["route"] == 1
     async with channels.ledger.store.translated_client() as client:
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:deliver.email:*")
-        assert "token" not in await client.get(key)
+        assert "token" not in str(await client.get(key))
 
 
 async def test_twenty_people_asked_about_one_approval_are_all_noted(
@@ -300,36 +305,42 @@ async def test_twenty_people_asked_about_one_approval_are_all_noted(
     assert all(one.receipt for one in after.asked)
 
 
-async def test_a_slow_delivery_keeps_its_lease(ledger: Ledger) -> None:
+async def test_a_slow_delivery_keeps_its_lease(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a batch is being worked on, nobody else is given its items."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     claim = await ledger.claim("slow", lease=0.3)
     prolonged = asyncio.Event()
-    extend, seen = ledger.extend, []
+    extend = ledger.extend
+    seen: list[str] = []
 
-    async def counted(item, **kwargs) -> None:
+    async def counted(item: Item, **kwargs: Any) -> None:
         await extend(item, **kwargs)
         seen.append(item.id)
         if len(seen) >= 8:
             prolonged.set()
 
-    ledger.extend = counted
+    monkeypatch.setattr(ledger, "extend", counted)
     async with outbox.kept(ledger, claim.items, lease=0.3):
         await prolonged.wait()
         assert (await ledger.claim("slow")).items == ()
 
 
 @pytest.mark.parametrize("done", ["ack", "retry"])
-async def test_what_is_done_is_not_kept(ledger: Ledger, done: str) -> None:
+async def test_what_is_done_is_not_kept(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, done: str
+) -> None:
     """The lease of an item that was acknowledged or put back is not prolonged."""
     await ledger.commit(Change().send_raw("slow", "one", {}).send_raw("slow", "two", {}))
     one, two = (await ledger.claim("slow", lease=0.3)).items
     change = Change().ack(one) if done == "ack" else Change().retry(one, after=0)
     await ledger.commit(change)
     prolonged = asyncio.Event()
-    extend, lost = ledger.extend, []
+    extend = ledger.extend
+    lost: list[str] = []
 
-    async def counted(item, **kwargs) -> None:
+    async def counted(item: Item, **kwargs: Any) -> None:
         try:
             await extend(item, **kwargs)
         except Exception:
@@ -338,7 +349,7 @@ async def test_what_is_done_is_not_kept(ledger: Ledger, done: str) -> None:
         if lost:
             prolonged.set()
 
-    ledger.extend = counted
+    monkeypatch.setattr(ledger, "extend", counted)
     async with outbox.kept(ledger, (one, two), lease=0.3):
         await prolonged.wait()
     assert lost == ["one"]

@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pyotp
 import pytest
-from pydantic import SecretStr
+from pydantic import JsonValue, SecretStr
 from typer.testing import CliRunner
 
 from builders import CLEO, MARA, RILEY, paused
@@ -103,7 +102,7 @@ class House:
         app.include_router(make_inbox_router(self.desk, SETTINGS))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as http:
-            browser = Browser(http, {who.id: otp}, SimpleNamespace(ledger=self.ledger))
+            browser = Browser(http, {who.id: otp}, self.ledger)
             await browser.sign_in(who)
             path = f"/inbox/approvals/{one.id}"
             forms = forms_of(await browser.get(path)).values()
@@ -128,7 +127,7 @@ class House:
 
     async def adk(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer by the ADK API."""
-        said = {} if yes else {"payload": {"reason": NO}}
+        said: dict[str, JsonValue] = {} if yes else {"payload": {"reason": NO}}
         given = Given(one.origin.confirmation, CONFIRMATION, {"confirmed": yes, **said})
         about = RunRequest(
             app_name=one.origin.app, user_id=one.origin.user, session_id=one.origin.session
@@ -241,7 +240,7 @@ async def test_a_session_of_somebody_who_has_left_is_worth_nothing(house: House)
     left = Desk(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
     after.include_router(make_inbox_router(left, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(before), base_url=ORIGIN) as http:
-        await Browser(http, {"mara": otp}, SimpleNamespace(ledger=house.ledger)).sign_in(MARA)
+        await Browser(http, {"mara": otp}, house.ledger).sign_in(MARA)
         assert (await http.get("/inbox/away")).status_code == 200
         cookies = http.cookies
     transport = httpx.ASGITransport(after)

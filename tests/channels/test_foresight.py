@@ -55,7 +55,7 @@ _ASKING: dict[str, Any] = {
     "channels": st.sampled_from([(), ("email",), ("slack", "email")]),
     "slack_channel": st.sampled_from(["", "", "C012AB3CD"]),
 }
-_LEVELS = st.lists(
+_LEVELS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict, ask=_ASK, name=st.sampled_from(["", "x"]), earlier=st.sampled_from(["leave", "stay"])
     )
@@ -73,7 +73,9 @@ _RULES: dict[str, Any] = {
 _WHEN = st.sampled_from(
     ["", 'tool == "deploy"', "args.amount > 1000", "args.amount < 1000", "args.amount", "args.x"]
 )
-_ROUTING = st.builds(dict, ask=_ASK, **_RULES) | st.builds(dict, levels=_LEVELS, **_RULES)
+_ROUTING: st.SearchStrategy[dict[str, Any]] = st.builds(dict, ask=_ASK, **_RULES) | st.builds(
+    dict, levels=_LEVELS, **_RULES
+)
 _POLICIES = st.lists(st.tuples(_WHEN, _ROUTING), max_size=3).map(
     lambda found: tuple(
         Policy(name=f"policy {at}", when=when, **one) for at, (when, one) in enumerate(found)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from email.message import EmailMessage
 
@@ -9,21 +10,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker import stages
 from signoff.channels.email.inbound import intake as intake_module
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.quarantine import quarantine_key
+from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import load, mail_id, mail_key, store
 from signoff.channels.email.outbound.channel import sent_lines
-from signoff.channels.email.parsing.reading import CUT_MARKER
+from signoff.channels.email.parsing.reading import CUT_MARKER, IncomingMail, SentLines
+from signoff.channels.email.parsing.reading import read_mail as read_whole
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.outbox import backoff
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory
@@ -34,7 +37,9 @@ MAILBOX = "approvals@signoff.example"
 DAYS = {"approved_days": 0}
 
 
-def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str):
+def reply(
+    token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>", **headers: str
+) -> bytes:
     """Return a mail that answers with a token."""
     local, _, domain = MAILBOX.partition("@")
     mail = EmailMessage()
@@ -49,7 +54,13 @@ def reply(token: str, text: str, *, sender: str = "Mara Lind <mara@example.com>"
     return mail.as_bytes()
 
 
-async def take(channels, raw, *, sender="mara@example.com", recipients=()):
+async def take(
+    channels: Channels,
+    raw: bytes,
+    *,
+    sender: str | None = "mara@example.com",
+    recipients: Sequence[str] = (),
+) -> list[Message]:
     """Store a mail and work through the intake and what it sends."""
     await store(channels.ledger, raw, sender=sender, recipients=recipients)
     channels.channel.delivered.clear()
@@ -67,8 +78,8 @@ async def test_a_yes_approves_and_resumes(channels: Channels) -> None:
 
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
-    assert (after.decision.by, after.decision.channel) == ("mara", "email")
-    assert after.decision.reason == "fine by me"
+    assert (present(after.decision).by, present(after.decision).channel) == ("mara", "email")
+    assert present(after.decision).reason == "fine by me"
     assert (await channels.ledger.run(after.origin.run)).state is RunState.ANSWERED
     assert (await channels.ledger.backlog())[stages.resume("finance")] == 1
     assert (told.kind, told.headline) == (Kind.OUTCOME, "Recorded: you approved reimburse")
@@ -79,7 +90,7 @@ async def test_a_no_rejects_with_its_reason(channels: Channels) -> None:
     approval, token = await channels.ask()
     await take(channels, reply(token, "reject over budget"))
     after = await channels.ledger.approval(approval.id)
-    assert (after.state, after.decision.reason) == (State.REJECTED, "over budget")
+    assert (after.state, present(after.decision).reason) == (State.REJECTED, "over budget")
 
 
 @pytest.mark.parametrize("text", ["approve\napproved_days: 3", "approve 3"])
@@ -87,7 +98,9 @@ async def test_values_go_to_the_tool(channels: Channels, text: str) -> None:
     """An approval with a value fills the payload template."""
     approval, token = await channels.ask(template=DAYS, tool="request_time_off", days=5)
     await take(channels, reply(token, text))
-    assert (await channels.ledger.approval(approval.id)).decision.payload == {"approved_days": 3}
+    assert present((await channels.ledger.approval(approval.id)).decision).payload == {
+        "approved_days": 3
+    }
 
 
 async def test_a_signature_is_not_a_condition(channels: Channels) -> None:
@@ -163,9 +176,9 @@ async def test_nonsense_is_answered_once_a_day(
     clock.advance(timedelta(hours=1))
     assert await take(channels, reply(token, "apple")) == []
     assert (await channels.whats(approval)).count(What.NOT_UNDERSTOOD) == 11
-    async with channels.ledger.store.translated_client() as client:
-        (guard,) = await client.keys(f"{channels.ledger.store.prefix}told:*")
-        assert 0 < await client.pttl(guard) <= 86_400_000
+    client = channels.ledger.store.client
+    (guard,) = await client.keys(f"{channels.ledger.store.prefix}told:*")
+    assert 0 < await client.pttl(guard) <= 86_400_000
 
 
 async def test_after_nonsense_a_clear_answer_counts(channels: Channels) -> None:
@@ -194,7 +207,7 @@ async def test_our_own_mail_that_comes_back_is_not_answered(channels: Channels) 
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name) -> None:
+async def test_robots_decide_nothing_and_are_not_answered(channels: Channels, name: str) -> None:
     """An out-of-office reply that says "approve" is noted and left alone."""
     approval, token = await channels.ask()
     told = await take(
@@ -278,7 +291,7 @@ async def test_saying_it_twice_is_answered_once_and_thanks_not_at_all(channels: 
     assert told.headline == "You had already approved reimburse"
     assert await take(channels, reply(token, "approve.")) == []
     assert await take(channels, reply(token, "Thanks a lot")) == []
-    assert (await channels.ledger.approval(approval.id)).decision.reason == ""
+    assert present((await channels.ledger.approval(approval.id)).decision).reason == ""
 
 
 async def test_the_requester_cannot_decide_by_mail(
@@ -314,8 +327,10 @@ async def test_a_processed_mail_is_forgotten_but_for_its_hash(channels: Channels
     key = mail_key(mail_id(raw, sender="mara@example.com", recipients=[]))
     assert await load(channels.ledger, key) is None
     async with channels.ledger.store.translated_client() as client:
-        assert b"secret" not in (await client.get(channels.ledger.store.prefix + key)).encode()
-        left = await client.pttl(channels.ledger.store.prefix + key)
+        assert (
+            b"secret" not in present(await client.get(channels.ledger.store.prefix + key)).encode()
+        )
+        left = await channels.ledger.store.client.pttl(channels.ledger.store.prefix + key)
     assert timedelta(days=6) < timedelta(milliseconds=left) <= timedelta(days=7)
 
 
@@ -341,12 +356,11 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
     channels = still_channels
     approval, token = await channels.ask()
     poison = reply(token, "poison")
-    real = intake_module.read_mail
 
-    def read_mail(raw, *args):
+    def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
         if b"poison" in raw:
             raise KeyError("a bug")
-        return real(raw, *args)
+        return read_whole(raw, sent_lines)
 
     monkeypatch.setattr(intake_module, "read_mail", read_mail)
     await store(channels.ledger, poison, sender="mara@example.com", recipients=[])
@@ -405,7 +419,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     approval, token = await channels.ask()
     mail_settings = EmailSettings(mailbox=MAILBOX)
 
-    def lines(approval, person):
+    def lines(approval: Approval, person: str) -> Collection[str]:
         return sent_lines(approval, person, directory=directory, settings=mail_settings)
 
     channels_intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines)
@@ -419,7 +433,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     )
     await channels_intake.drain()
     after = await channels.ledger.approval(approval.id)
-    assert (after.state, after.decision.reason) == (State.REJECTED, "")
+    assert (after.state, present(after.decision).reason) == (State.REJECTED, "")
 
 
 def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory) -> None:
@@ -438,7 +452,7 @@ def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(text=st.text(max_size=300))
-async def test_no_text_breaks_the_intake(channels: Channels, text) -> None:
+async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
     """Whatever somebody writes, the mail ends as a decision, a question, or a note."""
     _, token = await channels.ask(purpose=new_token())
     raw = b"\r\n".join(
@@ -460,11 +474,11 @@ async def test_a_mail_is_read_once(channels: Channels) -> None:
     approval, token = await channels.ask()
     reads: list[bytes] = []
 
-    async def read(raw, sent_to, /):
+    async def read(raw: bytes, sent_to: SentTo, /) -> IncomingMail:
         reads.append(raw)
         return await intake_module.read_here(raw, sent_to)
 
-    def lines(one, person):
+    def lines(one: Approval, person: str) -> Collection[str]:
         assert (one.id, person) == (approval.id, MARA.id)
         return {"Please answer this card."}
 

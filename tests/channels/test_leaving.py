@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present, proof_of
 from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
 from signoff.broker.ledger import audit
@@ -14,6 +14,7 @@ from signoff.channels.pipeline.port import Message
 from signoff.channels.text_channel import take_text
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof
 from zone import Zone, serving
@@ -30,16 +31,16 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
         zone.publish(COMPANY)
         intake = intake_of(channels, zone)
 
-        async def says(token, text, **headers):
+        async def says(token: str, text: str, **headers: str) -> Mapping[str, Message]:
             return await take(channels, COMPANY.sign(answer(token, text, **headers)), intake=intake)
 
         yield says
 
 
-async def absence_of(channels, person="mara"):
+async def absence_of(channels: Channels, person: str = "mara") -> Absence | None:
     """Return the absence that counts now."""
     found = (await channels.desk.people.directory()).get(person)
-    return found.absence(await channels.ledger.now())
+    return present(found).absence(await channels.ledger.now())
 
 
 async def test_a_signed_mail_says_who_is_away_and_who_decides(
@@ -50,14 +51,14 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
     told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
     assert told["mara"].headline == f"You are away until {UNTIL}"
     assert "Cleo Park decides instead of you" in told["mara"].text
-    absence = await absence_of(channels)
+    absence = present(await absence_of(channels))
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     entries = [
         Event.model_validate_json(one) async for _, one, _ in audit.entries(channels.ledger.store)
     ]
     (left,) = [one for one in entries if one.what is What.LEFT]
     assert left.by == "mara"
-    assert left.more["proof"]["proven"] == "dmarc"
+    assert proof_of(left)["proven"] == "dmarc"
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
 
     back = await signed(told["mara"].token, "back", **{"Message-ID": "<2@mail.example>"})
@@ -66,7 +67,9 @@ async def test_a_signed_mail_says_who_is_away_and_who_decides(
 
 
 @pytest.mark.parametrize("required", list(EmailProof))
-async def test_a_mail_that_nothing_proves_changes_nothing(channels: Channels, required) -> None:
+async def test_a_mail_that_nothing_proves_changes_nothing(
+    channels: Channels, required: EmailProof
+) -> None:
     """Whatever is enough for a decision: who may hand on decisions could hand on all of them."""
     _, token = await channels.ask()
     intake = intake_of(channels, required=required)
@@ -114,7 +117,7 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
         [mara, *(one for one in channels.directory if one.id != "mara")]
     )
     await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
-    assert (await absence_of(channels)).delegate == ""
+    assert present(await absence_of(channels)).delegate == ""
 
 
 async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says) -> None:

@@ -4,6 +4,7 @@ import base64
 import hmac
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 
 import aiosmtplib
@@ -16,8 +17,10 @@ from channels.test_intake import MAILBOX, reply
 from signoff.channels.email.inbound.intake import Intake, read_here
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.inbound.quarantine import list_quarantine
+from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.webhook import PATH, make_mail_router
+from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.channels.email.settings import EmailSettings, InboundSettings, LimitSettings
 from signoff.channels.email.settings import WebhookSettings as Webhook
 from signoff.channels.gateway import make_gateway
@@ -26,7 +29,9 @@ from signoff.core.base.errors import UnreadableMail
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 
 
-async def by_smtp(channels, limits, raws, address):
+async def by_smtp(
+    channels: Channels, limits: LimitSettings, raws: Iterable[bytes], address: str
+) -> list[int]:
     """Hand mails in by SMTP, and some more than are taken."""
     inbound = InboundSettings(port=0)
     server = MailServer(
@@ -50,7 +55,7 @@ async def by_smtp(channels, limits, raws, address):
     return refused
 
 
-async def by_http(channels, raw, secret):
+async def by_http(channels: Channels, raw: bytes, secret: str) -> int:
     """Post a mail, and return what it got."""
     app = make_gateway(channels.ledger)
     app.include_router(make_mail_router(Webhook(secrets=(SECRET,)), channels.ledger))
@@ -73,7 +78,7 @@ async def test_no_way_of_a_mail_writes_a_token(
     local, _, domain = MAILBOX.partition("@")
     address = f"{local}+{token}@{domain}"
 
-    async def read(raw, sent_to, /):
+    async def read(raw: bytes, sent_to: SentTo, /) -> IncomingMail:
         if b"unreadable" in raw:
             raise UnreadableMail(f"A field holds {address}.")
         if b"broken" in raw:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from builders import MARA
 from channels.conftest import Channels
 from signoff.broker import stages
@@ -9,7 +11,7 @@ from signoff.broker.ledger.change import Change
 from signoff.channels.pipeline.port import Kind
 
 
-async def replace(channels, stage: str, *bodies: dict) -> None:
+async def replace(channels: Channels, stage: str, *bodies: dict[str, JsonValue]) -> None:
     """Take out what waits at a stage, and put in what the last release would have."""
     waiting = (await channels.ledger.claim(stage)).items
     change = Change()
@@ -37,8 +39,12 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
     await channels.desk.approve(approval.id, MARA, channel="email")
     await replace(channels, mail, {"kind": "outcome", **about})
     change = Change()
-    for name, body in {"unheard": {"problem": "gone"}, "end": {"end": True, "said": "x"}}.items():
-        change.send_raw(mail, f"{name}:{approval.id}:mara", {"kind": "outcome", **about, **body})
+    ends: dict[str, dict[str, JsonValue]] = {
+        "unheard": {"problem": "gone"},
+        "end": {"end": True, "said": "x"},
+    }
+    for name, end in ends.items():
+        change.send_raw(mail, f"{name}:{approval.id}:mara", {"kind": "outcome", **about, **end})
     await channels.ledger.commit(change)
     await channels.delivery.drain()
 

@@ -1,14 +1,26 @@
 """What people are told, for every way in which a request can end."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
+from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
-from builders import CLEO, MARA, NOON, asked_approval, make_call, people
+from builders import CLEO, MARA, NOON, asked_approval, make_call, people, present
 from signoff.channels.words import phrases
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.directory.people import Person
 
 
-def ended(state, *, by=MARA, reason="", values=None, **parts):
+def ended(
+    state: State,
+    *,
+    by: Person = MARA,
+    reason: str = "",
+    values: Mapping[str, JsonValue] | None = None,
+    **parts: Any,
+) -> Approval:
     """Return an approval that ended in a state."""
     approval = asked_approval(**parts)
     match state:
@@ -19,7 +31,7 @@ def ended(state, *, by=MARA, reason="", values=None, **parts):
         case State.REJECTED:
             return approval.reject(by, people(), channel="email", now=NOON, reason=reason)[0]
         case State.TIMED_OUT:
-            return approval.time_out(now=approval.deadline)[0]
+            return approval.time_out(now=present(approval.deadline))[0]
         case State.WITHDRAWN:
             return approval.withdraw(by="riley", reason=reason, now=NOON)[0]
         case _:
@@ -31,7 +43,7 @@ ENDS = [state for state in State if state is not State.PENDING]
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", ["mara", "cleo"])
-def test_every_end_has_words_for_everybody(state, person: str) -> None:
+def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
     """Each person reads the tool and how it ended; nobody is left with an empty mail."""
     words = phrases.outcome(ended(state), person, people())
     assert "reimburse" in words.headline
@@ -42,7 +54,7 @@ def test_every_end_has_words_for_everybody(state, person: str) -> None:
 
 @pytest.mark.parametrize("state", ENDS)
 @pytest.mark.parametrize("person", [MARA, CLEO])
-def test_every_end_has_words_for_who_comes_too_late(state, person) -> None:
+def test_every_end_has_words_for_who_comes_too_late(state: State, person: Person) -> None:
     """An answer to what has ended says what it changed: nothing."""
     words = phrases.already_decided(ended(state), person, people())
     assert "reimburse" in words.headline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import MARA, NOON
+from builders import MARA, NOON, present
 from channels.conftest import Channels
 from channels.test_intake import reply, take
 from signoff.channels.email.outbound.channel import sent_lines
@@ -14,7 +14,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind as What
 from signoff.channels.pipeline.port import Message
 from signoff.channels.pipeline.reply_tokens import new_token
-from signoff.core.approvals.approval import Kind, State
+from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
@@ -41,7 +41,7 @@ QUESTION = {
 FRAGILE = QUESTION | {"message": "Is it fragile?", "response_schema": {"type": "boolean"}}
 
 
-def mail_of(approval, directory) -> tuple[str, str, str]:
+def mail_of(approval: Approval, directory: Directory) -> tuple[str, str, str]:
     """Return the subject, the plain text and the text of the HTML of a card."""
     message = Message(
         id="card:1",
@@ -112,7 +112,7 @@ async def test_the_answer_in_a_mail_is_the_answer_to_the_workflow(channels: Chan
     (notice,) = await take(channels, reply(token, text))
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
-    assert after.decision.payload == {
+    assert present(after.decision).payload == {
         "street": "Storgata 1",
         "floor": 0,
         "country": "NO",
@@ -155,7 +155,7 @@ async def test_a_no_to_yes_or_no_lets_the_agent_go_on(channels: Channels) -> Non
     approval, token = await channels.ask(**FRAGILE)
     (notice,) = await take(channels, reply(token, "no, it is a stone"))
     after = await channels.ledger.approval(approval.id)
-    assert after.decision.payload is False
+    assert present(after.decision).payload is False
     assert "The agent goes on, and is told no." in notice.text
 
 
@@ -165,7 +165,7 @@ async def test_a_remark_beside_a_yes_to_a_question_is_kept(channels: Channels) -
     await take(channels, reply(token, "approve\nnote: message: it is glass"))
     after = await channels.ledger.approval(approval.id)
     assert after.state is State.APPROVED
-    assert after.decision.reason == "message: it is glass"
+    assert present(after.decision).reason == "message: it is glass"
 
 
 async def test_the_card_quoted_without_marks_answers_nothing(

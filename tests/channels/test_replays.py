@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
-from signoff.core.approvals.approval import State
+from signoff.channels.email.inbound.intake import Intake
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
@@ -30,40 +32,52 @@ def directory() -> Directory:
     return Directory([MARA, CLEO, RILEY, DAN])
 
 
+@dataclass(kw_only=True)
+class Office(Channels):
+    """The stages, and the intake that verifies signatures."""
+
+    verifying: Intake
+
+
 @pytest.fixture
-async def office(channels: Channels) -> AsyncIterator[Channels]:
+async def office(channels: Channels) -> AsyncIterator[Office]:
     """The stages of the channels where two of three have to say yes; its intake verifies."""
-    channels.policies = (TWO,)
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
         zone.publish(ALSO)
-        channels.verifying = intake_of(channels, zone)
-        yield channels
+        yield Office(
+            ledger=channels.ledger,
+            desk=channels.desk,
+            directory=channels.directory,
+            channel=channels.channel,
+            policies=(TWO,),
+            verifying=intake_of(channels, zone),
+        )
 
 
-def bare(token, text, number):
+def bare(token: str, text: str, number: int) -> bytes:
     """Return an answer with a date, not signed."""
     date = f"Sat, 21 Nov 2026 11:00:0{number} +0000"
     return answer(token, text, **{"Message-ID": f"<{number}@example.com>", "Date": date})
 
 
-def written(token, text, number, fields=SIGNED):
+def written(token: str, text: str, number: int, fields: tuple[str, ...] = SIGNED) -> bytes:
     """Return an answer with a date, signed."""
     return COMPANY.sign(bare(token, text, number), fields=fields)
 
 
-async def votes(office, approval):
+async def votes(office: Channels, approval: Approval) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return who says yes, and who says no."""
     ballot = (await office.ledger.approval(approval.id)).ballot
     return ballot.yes, ballot.no
 
 
-def refolded(raw):
+def refolded(raw: bytes) -> bytes:
     """Return a mail with its signature written over other lines."""
     return re.sub(rb"b=([A-Za-z0-9+/]{20})", rb"b=\1\r\n  ", raw.replace(b"\n", b"\r\n"), count=1)
 
 
-def signed_again(raw):
+def signed_again(raw: bytes) -> bytes:
     """Return a mail with another signature of somebody else on top."""
     return Signer("evil.example").sign(raw)
 
@@ -84,7 +98,7 @@ REPLAYS = {
 @pytest.mark.parametrize("replay", REPLAYS.values(), ids=REPLAYS)
 @pytest.mark.parametrize("fields", [SIGNED, LOOSELY], ids=["all signed", "loosely signed"])
 async def test_a_withdrawn_yes_stays_withdrawn(
-    office: Channels, replay, fields: tuple[str, ...]
+    office: Office, replay: Callable[[bytes], bytes], fields: tuple[str, ...]
 ) -> None:
     """Mara says yes, and then no; whoever has her yes sends it again."""
     approval, token = await office.ask()
@@ -101,7 +115,7 @@ async def test_a_withdrawn_yes_stays_withdrawn(
 
 
 @pytest.mark.parametrize("name", ["Message-ID", "Date", "Subject", "References", "From"])
-async def test_a_field_that_is_there_twice_proves_nothing(office: Channels, name: str) -> None:
+async def test_a_field_that_is_there_twice_proves_nothing(office: Office, name: str) -> None:
     """Also where it was never sent before: nobody knows which of the two was signed."""
     approval, token = await office.ask()
     raw = written(token, "approve", 1)
@@ -113,7 +127,7 @@ async def test_a_field_that_is_there_twice_proves_nothing(office: Channels, name
     assert told["mara"].token
 
 
-async def test_the_other_signature_of_a_mail_is_that_mail(office: Channels) -> None:
+async def test_the_other_signature_of_a_mail_is_that_mail(office: Office) -> None:
     """Of two signatures one is enough, and taking the other away makes no other mail."""
     approval, token = await office.ask()
     raw = bare(token, "approve", 1)
@@ -127,7 +141,7 @@ async def test_the_other_signature_of_a_mail_is_that_mail(office: Channels) -> N
         assert await votes(office, approval) == ((), ("mara",))
 
 
-async def test_another_mail_with_the_same_words_counts(office: Channels) -> None:
+async def test_another_mail_with_the_same_words_counts(office: Office) -> None:
     """Who says yes, no and yes again has said yes."""
     approval, token = await office.ask()
     for number, text in enumerate(("approve", "reject: hm", "approve"), start=1):
@@ -155,7 +169,7 @@ async def test_a_replay_is_known_for_as_long_as_its_token_is_good(
         assert await votes(office, approval) == ((), ("mara",))
 
 
-def retyped(raw, media_type):
+def retyped(raw: bytes, media_type: str) -> bytes:
     """Return a mail with another Content-Type."""
     return re.sub(rb"Content-Type: [^\n]*", b"Content-Type: " + media_type.encode(), raw, count=1)
 
@@ -170,9 +184,7 @@ def retyped(raw, media_type):
         ("not that\n--b\nContent-Type: text/plain\n\nyes\n--b--", "multipart/mixed; boundary=b"),
     ],
 )
-async def test_another_type_makes_no_yes_of_it(
-    office: Channels, text: str, media_type: str
-) -> None:
+async def test_another_type_makes_no_yes_of_it(office: Office, text: str, media_type: str) -> None:
     """Most providers leave the Content-Type out of what they sign; the person is told why."""
     approval, token = await office.ask()
     raw = retyped(written(token, text, 1, ("from", "to", "subject", "date")), media_type)
@@ -184,7 +196,7 @@ async def test_another_type_makes_no_yes_of_it(
     assert told["mara"].token
 
 
-async def test_where_the_type_is_signed_it_may_be_html(office: Channels) -> None:
+async def test_where_the_type_is_signed_it_may_be_html(office: Office) -> None:
     """And another one breaks the signature."""
     approval, token = await office.ask()
     page = retyped(bare(token, "<p>approve</p>", 1), "text/html")

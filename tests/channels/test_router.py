@@ -1,26 +1,30 @@
 """Whom a request goes to, and what happens when nobody can be asked."""
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present
 from channels.conftest import Channels
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
 from signoff.channels.pipeline import outbox
-from signoff.channels.pipeline.port import Delivered, Refused
+from signoff.channels.pipeline.port import Delivered, Message, Refused, Result
 from signoff.channels.pipeline.reply_tokens import find_holder, is_token, token_key
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.deliveries import is_reachable
 from signoff.core.approvals.events import What
+from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing import selection
 from signoff.testing import FakeChannel, VirtualClock
 
 
-async def deliveries(channels):
+async def deliveries(channels: Channels) -> tuple[Item, ...]:
     """Claim and return what waits for delivery."""
     return (await channels.ledger.claim("deliver.email")).items
 
@@ -36,12 +40,12 @@ async def test_the_policy_that_matches_is_asked(channels: Channels) -> None:
     assert await channels.router.drain() == 1
 
     approval = await channels.ledger.approval(opened.id)
-    assert approval.terms.policy == "large"
+    assert present(approval.terms).policy == "large"
     assert [(one.person, one.channel, one.address) for one in approval.asked] == [
         ("mara", "email", "mara@example.com"),
         ("cleo", "email", "cleo@example.com"),
     ]
-    assert approval.deadline - opened.opened_at >= timedelta(hours=2)
+    assert present(approval.deadline) - opened.opened_at >= timedelta(hours=2)
     assert await channels.whats(approval) == [What.OPENED, What.ASKED]
     assert await channels.ledger.backlog() == {"deliver.email": 2, "run.finance": 0, "route": 0}
 
@@ -60,15 +64,15 @@ async def test_each_person_gets_a_token_that_only_its_hash_is_kept_of(channels: 
     assert {item.id for item in items} == {f"card:{approval.id}:{p}" for p in ("mara", "cleo")}
     for item in items:
         holder = await find_holder(channels.ledger, item.body["token"])
-        assert (holder.approval, holder.person, holder.channel) == (
+        assert (present(holder).approval, present(holder).person, present(holder).channel) == (
             approval.id,
             item.body["person"],
             "email",
         )
         key = channels.ledger.store.prefix + token_key(item.body["token"])
-        async with channels.ledger.store.translated_client() as client:
-            left = timedelta(milliseconds=await client.pttl(key))
-            assert item.body["token"] not in await client.get(key)
+        client = channels.ledger.store.client
+        left = timedelta(milliseconds=await client.pttl(key))
+        assert item.body["token"] not in str(await client.get(key))
         assert timedelta(days=30) < left <= timedelta(days=30, hours=1)
 
 
@@ -101,9 +105,10 @@ async def test_a_race_with_somebody_else_is_decided_anew(
 ) -> None:
     """An approval that is withdrawn between the reading and the commit is not asked about."""
     approval = await channels.open()
-    real, raced = outbox.read_each, []
+    real = outbox.read_each
+    raced: list[bool] = []
 
-    async def read_each(ledger, ids):
+    async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | Exception]:
         found = await real(ledger, ids)
         if not raced:
             raced.append(True)
@@ -150,7 +155,13 @@ async def test_one_that_cannot_be_routed_stops_nobody(
     first = await channels.open(purpose="poison")
     second = await channels.open(purpose="fine")
 
-    def choose(policies, fallback, directory, facts, **rest):
+    def choose(
+        policies: Sequence[Policy],
+        fallback: Fallback,
+        directory: Directory,
+        facts: Mapping[str, Any],
+        **rest: Any,
+    ) -> Any:
         if facts["args"]["purpose"] == "poison":
             raise ZeroDivisionError("a policy of the third kind")
         return selection.choose(policies, fallback, directory, facts, **rest)
@@ -171,7 +182,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     channels = still_channels
     approval = await channels.open()
 
-    def choose(*_, **__) -> None:
+    def choose(*_: object, **__: Any) -> None:
         raise ZeroDivisionError("a policy of the third kind")
 
     monkeypatch.setattr("signoff.channels.pipeline.route.choose", choose)
@@ -185,7 +196,7 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(
     assert "ZeroDivisionError" in event.why
     async with channels.ledger.store.translated_client() as client:
         (key,) = await client.keys(f"{channels.ledger.store.prefix}dead:route:*")
-        record = json.loads((await client.get(key)).split(" ", 2)[2])
+        record = json.loads(present(await client.get(key)).split(" ", 2)[2])
     assert record["body"] == {"work": "route_approval", "approval": approval.id}
 
 
@@ -204,7 +215,7 @@ async def test_an_approval_that_is_not_there_is_a_dead_letter_at_once(channels: 
 async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> None:
     """When the only card is refused, the default is asked, with a time of its own."""
 
-    def respond(message):
+    def respond(message: Message) -> Result:
         return Refused("no such mailbox") if message.person == MARA.id else Delivered(message.id)
 
     channels.channel = FakeChannel(respond=respond)
@@ -220,7 +231,7 @@ async def test_what_reaches_nobody_goes_to_the_default(channels: Channels) -> No
         ("mara", True),
         ("cleo", False),
     ]
-    assert after.terms.policy == "default"
+    assert present(after.terms).policy == "default"
     assert await channels.whats(approval) == [
         What.OPENED,
         What.ASKED,

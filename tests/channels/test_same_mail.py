@@ -45,7 +45,7 @@ async def test_the_same_bytes_are_processed_once(channels: Channels) -> None:
 
 
 @given(first=st.sets(st.sampled_from(TRACE)), second=st.sets(st.sampled_from(TRACE)))
-def test_what_a_path_puts_on_top_makes_no_other_mail(first, second) -> None:
+def test_what_a_path_puts_on_top_makes_no_other_mail(first: set[bytes], second: set[bytes]) -> None:
     """Copies differ by trace fields and line ends alone, and are the same mail."""
     raw = reply("a" * 26, "approve\n\n> quoted\n", Date=DATE)
     one, two = (

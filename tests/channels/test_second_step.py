@@ -4,7 +4,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present
 from channels.conftest import Channels
 from channels.writing import subject_of
 from signoff.broker.work import RouteApproval
@@ -12,7 +12,7 @@ from signoff.channels.email.inbound.stored import store
 from signoff.channels.email.outbound.render import html, plain_text
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import mark_of
@@ -28,11 +28,10 @@ POLICY = Policy(name="expenses", ask=("mara",), within="4h", second_step="args.a
 def office(channels: Channels) -> Channels:
     """The stages of the channels, under a policy that wants a second step above 100."""
     channels.inbox, channels.policies = INBOX, (POLICY,)
-    channels.mails = 0
     return channels
 
 
-async def take(office, token, text):
+async def take(office: Channels, token: str, text: str) -> list[Message]:
     """Answer with a token, and return what Mara is told."""
     office.mails += 1
     local, _, domain = MAILBOX.partition("@")
@@ -54,7 +53,7 @@ async def test_a_yes_is_noted_and_decides_nothing(office: Channels) -> None:
     (told,) = await take(office, token, "approve\nnote: fine by me")
 
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.step_of("mara").reason) == (State.PENDING, "fine by me")
+    assert (after.state, present(after.step_of("mara")).reason) == (State.PENDING, "fine by me")
     assert (await office.ledger.run(after.origin.run)).state is RunState.PAUSED
     assert (told.kind, told.headline) == (
         Kind.NOTICE,
@@ -100,7 +99,7 @@ async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
     """The second step decides in the words of the first, and everybody hears of it."""
     approval, token = await office.ask()
     await take(office, token, "approve\nnote: fine")
-    step = (await office.ledger.approval(approval.id)).step_of("mara")
+    step = present((await office.ledger.approval(approval.id)).step_of("mara"))
     office.channel.delivered.clear()
 
     await office.desk.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
@@ -110,7 +109,7 @@ async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
     assert told.headline == "Recorded: you approved reimburse"
     assert told.link == ""
     after = await office.ledger.approval(approval.id)
-    assert (after.decision.reason, after.decision.channel) == ("fine", "inbox")
+    assert (present(after.decision).reason, present(after.decision).channel) == ("fine", "inbox")
     assert (await office.ledger.run(after.origin.run)).state is RunState.ANSWERED
 
 
@@ -127,7 +126,7 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> N
     approval, _ = await office.ask()
     change_to = await office.ledger.approval(approval.id)
     from signoff.broker.ledger.change import Change
-    from signoff.channels.pipeline.deliver import refuse
+    from signoff.channels.pipeline.results import refuse
 
     change = Change()
     now = await office.ledger.now()
@@ -146,7 +145,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
     first, token = await office.ask(amount=5000)
     await take(office, token, "approve with amount=4000")
     rejected = await office.ledger.approval(first.id)
-    assert rejected.decision.proposal == {"amount": 4000}
+    assert present(rejected.decision).proposal == {"amount": 4000}
     office.policies = (free.model_copy(update={"second_step": "true"}),)
     from builders import make_call, make_origin
     from signoff.broker.ledger.change import Change
@@ -172,7 +171,8 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
     await office.delivery.drain()
 
     assert (await office.ledger.approval(opened.id)).state is State.PENDING
-    assert [one.kind for one in office.channel.delivered] == [Kind.CARD]
+    kinds = {one.card.approval: one.kind for one in office.channel.delivered}
+    assert kinds == {first.id: Kind.STATUS, opened.id: Kind.CARD}, "Riley reads of the no"
 
 
 @pytest.mark.parametrize("amount", [50, 500])

@@ -68,6 +68,9 @@ REFERENCES = st.sampled_from(
     [*NAMES, "requester.manager", "requester.manager.manager", "asked.manager", "queue:q"]
 )
 ASKED = st.lists(REFERENCES, min_size=1, max_size=3, unique=True).map(tuple)
+INFORMED = st.lists(
+    st.sampled_from([*NAMES, "riley", "requester.manager", "queue:q"]), max_size=2, unique=True
+).map(tuple)
 QUORUMS = st.sampled_from([1, 1, 2, "all", "majority", "60%"])
 
 
@@ -77,6 +80,7 @@ def levels(draw: st.DrawFn, stage: str) -> list[Level]:
     form = draw(st.sampled_from(["plain", "plain", "plain", "until", "managers", "groups"]))
     within = f"{draw(st.integers(5, 60))}m"
     more = {"stage": stage, "within": within, "veto": draw(st.booleans())}
+    more["inform"] = draw(INFORMED)
     if form == "until":
         return [Level(ask=("requester.manager",), until=LIMIT, **more)]
     if form == "managers":
@@ -110,9 +114,11 @@ def worlds(draw: st.DrawFn) -> World:
             repeat=draw(st.integers(0, 1)),
             on_timeout=draw(st.sampled_from(["reject", "stay"])),
             ask_twice=draw(st.booleans()),
+            inform=draw(INFORMED),
             clock=draw(st.sampled_from(["run", "pause"])),
         )
-    default = Fallback(ask=draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()])))
+    asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
+    default = Fallback(ask=asked, inform=draw(INFORMED))
     said = st.builds(
         Said,
         by=st.sampled_from([*NAMES, "riley"]),
@@ -141,4 +147,5 @@ def test_what_is_simulated_is_what_the_router_does(
     assert ends.get(approval.state, End.REJECT) is timeline.end
     assert happened == foreseen(timeline)
     assert list(timeline.refused) == refused
+    assert timeline.informed == approval.informed
     assert (approval.decision.at if approval.decision else None) == timeline.end_at

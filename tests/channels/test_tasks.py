@@ -20,7 +20,7 @@ from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 
-def services(ledger, directory, channel=None):
+def services(ledger: Ledger, directory: Directory, channel: FakeChannel | None = None) -> Services:
     """Return what the stages need, on a ledger."""
     return Services(
         ledger=ledger,
@@ -80,11 +80,11 @@ def test_a_ledger_that_is_away_is_waited_for(
     loop_thread.run(ledger.close())
 
 
-async def _made(redis_url, prefix):
+async def _made(redis_url: str, prefix: str) -> Store:
     return Store.open(redis_url, prefix=prefix)
 
 
-async def _opened(ledger, directory):
+async def _opened(ledger: Ledger, directory: Directory) -> str:
     # Imported late: conftest.py is no module that others import at the top.
     from channels.conftest import Channels
 

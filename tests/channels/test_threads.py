@@ -6,10 +6,11 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from email.message import EmailMessage
 
 import pytest
 
-from builders import MARA, RILEY
+from builders import MARA, RILEY, present
 from channels.conftest import Channels
 from channels.test_automatic import report
 from channels.test_who_wrote_it import COMPANY, answer, intake_of, take
@@ -29,7 +30,7 @@ from signoff.channels.email.outbound.render import render
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Delivered, Kind, Message
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from zone import Zone, serving
 
@@ -38,12 +39,12 @@ SETTINGS = EmailSettings(sender=MAILBOX, mailbox=MAILBOX)
 LUNCH = "Re: Lunch at noon?"
 
 
-def own_id(message):
+def own_id(message: Message) -> str:
     """Return the Message-ID of a message as an email."""
-    return render(message, SETTINGS)["Message-ID"]
+    return str(render(message, SETTINGS)["Message-ID"])
 
 
-def old_id(cause, approval):
+def old_id(cause: str, approval: str) -> str:
     """Return the Message-ID that the last version gave the mail for a cause."""
     short = base64.b32encode(hashlib.sha256(cause.encode()).digest()[:16]).decode()
     return f"<signoff.{short.rstrip('=').lower()}.{approval}@signoff.example>"
@@ -66,7 +67,7 @@ async def says(office: Channels) -> AsyncIterator[Says]:
         zone.publish(COMPANY)
         intake = intake_of(office, zone)
 
-        async def signed(token, text="yes", **headers):
+        async def signed(token: str, text: str = "yes", **headers: str) -> Mapping[str, Message]:
             fields = ("from", "to", "subject", "date", "message-id", "content-type", "references")
             raw = answer(token, text, **{k.replace("_", "-"): v for k, v in headers.items()})
             return await take(office, COMPANY.sign(raw, fields=fields), intake=intake)
@@ -74,9 +75,9 @@ async def says(office: Channels) -> AsyncIterator[Says]:
         yield signed
 
 
-def card_of(office, approval):
+def card_of(office: Channels, approval: Approval) -> EmailMessage:
     """Return the mail of a card."""
-    return render(office.channel.find(approval.id), SETTINGS)
+    return render(present(office.channel.find(approval.id)), SETTINGS)
 
 
 async def test_a_yes_to_another_mail_is_asked_back(office: Channels, says: Says) -> None:
@@ -121,7 +122,7 @@ FOREIGN = {
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("text", ["yes", "no", "claim", "forward to cleo: x", "comment: hello"])
 async def test_nothing_is_done_by_an_answer_to_something_else(
-    office: Channels, says: Says, headers, text: str
+    office: Channels, says: Says, headers: dict[str, str], text: str
 ) -> None:
     """Neither a yes nor a no, nor anything short of them."""
     other, _ = await office.ask()
@@ -156,7 +157,9 @@ OURS = {
 
 
 @pytest.mark.parametrize("headers", OURS.values(), ids=OURS)
-async def test_mail_programs_answer_as_they_do(office: Channels, says: Says, headers) -> None:
+async def test_mail_programs_answer_as_they_do(
+    office: Channels, says: Says, headers: dict[str, str]
+) -> None:
     """They drop the thread or keep it, and change the subject a little."""
     approval, token = await office.ask()
     tag = approval.id[-4:]
@@ -170,7 +173,7 @@ async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) ->
     approval, token = await office.ask()
     card = card_of(office, approval)
     assert subject_of(token).endswith(f"#{approval.id[-4:]}")
-    page = card.get_body(("html",)).get_content()
+    page = present(card.get_body(("html",))).get_content()
     assert f"%23{approval.id[-4:]}" in page
 
 
@@ -183,13 +186,13 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office:
     question = office.channel.find(approval.id, Kind.QUESTION)
     intake = Intake(office.desk, mailbox=MAILBOX)
 
-    async def riley(**headers):
-        raw = answer(question.token, "withdraw", sender=RILEY.email, **headers)
+    async def riley(**headers: str) -> State:
+        raw = answer(present(question).token, "withdraw", sender=RILEY.email, **headers)
         await take(office, raw, intake=intake)
         return (await office.ledger.approval(approval.id)).state
 
     assert await riley(Subject=LUNCH) is State.PENDING
-    ours = own_id(question)
+    ours = own_id(present(question))
     assert await riley(**{"In-Reply-To": ours, "Message-ID": "<2@x.example>"}) is State.WITHDRAWN
 
 

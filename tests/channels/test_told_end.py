@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from builders import MARA
 from channels.conftest import Channels
 from signoff.broker.ledger.change import Change
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run
 from signoff.worker import turn_results
 from signoff.worker.port import Turn
 
 
-async def decided(channels, *, yes: bool = True, result: str = "", **parts):
+async def decided(
+    channels: Channels, *, yes: bool = True, result: str = "", **parts: Any
+) -> tuple[Approval, Run]:
     """Ask, decide, tell so, and let the tool run; return the approval and the run."""
     approval, _ = await channels.ask(**parts)
     if yes:
@@ -29,7 +35,9 @@ async def decided(channels, *, yes: bool = True, result: str = "", **parts):
     return approval, await channels.ledger.run(approval.origin.run)
 
 
-async def told_at_the_end(channels, approval, run, text: str):
+async def told_at_the_end(
+    channels: Channels, approval: Approval, run: Run, text: str
+) -> list[Message]:
     """Let the turn end with these words, and return what people are told because of it."""
     now = await channels.ledger.now()
     change = turn_results.turn_ended(run, Turn(text=text), [approval], {approval.id}, {}, now=now)

@@ -42,4 +42,4 @@ async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels: Ch
     run = await channels.ledger.run(approval.origin.run)
     ended = await channels.ledger.approval(approval.id)
     change = turn_results.failed(run, "gone", [ended], now=await channels.ledger.now())
-    assert not [item for item in change.items if item["id"].startswith("unheard:")]
+    assert not [item for item in change.items if str(item["id"]).startswith("unheard:")]

@@ -8,7 +8,7 @@ from builders import CLEO, MARA, NOON, RILEY, people
 from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.channels.forecast import call_facts
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -48,14 +48,14 @@ async def test_where_they_may_not_ask_the_call_is_refused(channels: Channels, us
 async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
     """By their id and by each of their addresses."""
     approval, _ = await channels.ask(user=user)
-    assert (approval.state, approval.approvers) == (State.PENDING, {"mara"})
+    assert (approval.state, set(approval.approvers)) == (State.PENDING, {"mara"})
 
 
 @pytest.mark.parametrize(
     ("strangers", "whats"),
     [(True, [What.ASKED, What.TIMED_OUT]), (False, [What.REJECTED])],
 )
-def test_it_is_foreseen(strangers: bool, whats) -> None:
+def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
     """What `policy explain` shows is what the router does."""
     line = foresee(
         [Policy(name="p", ask=("mara",))],
@@ -63,7 +63,7 @@ def test_it_is_foreseen(strangers: bool, whats) -> None:
         Directory([MARA], strangers=strangers),
         call_facts("reimburse", user="stranger"),
         start=NOON,
-        reach=lambda found, rules: ways(found, rules, {"email"}),
+        reach=lambda found, rules: targets_of(found, rules, {"email"}),
     )
     assert [one.what for one in line.steps] == whats
     assert line.end is End.REJECT

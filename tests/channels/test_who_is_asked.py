@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from signoff.broker.directory.absences import People
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import NotAnApprover
 from signoff.core.directory.hours import Absence
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.policy import Policy
@@ -26,7 +28,9 @@ ANN, BEN = (
 )
 
 
-def office(channels, *ask, within="4h", people=(), **groups):
+def office(
+    channels: Channels, *ask: str, within: str = "4h", people: Sequence[Person] = (), **groups: Any
+) -> Channels:
     """Set the policy to one that asks these, among these people."""
     channels.directory = channels.desk.roster.directory = Directory(
         people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN), **groups
@@ -36,7 +40,7 @@ def office(channels, *ask, within="4h", people=(), **groups):
     return channels
 
 
-async def leave(channels, person, delegate, *, until=1) -> None:
+async def leave(channels: Channels, person: Person, delegate: str, *, until: int = 1) -> None:
     """Note that somebody is away from today on, as another process does."""
     today = (await channels.ledger.now()).date()
     absence = Absence(start=today, end=today + timedelta(days=until), delegate=delegate)
@@ -44,7 +48,7 @@ async def leave(channels, person, delegate, *, until=1) -> None:
     await people.leave(person, absence, by=person.id, more={})
 
 
-async def asked(channels, **parts):
+async def asked(channels: Channels, **parts: Any) -> Approval:
     """Open and route a request, and return it."""
     approval = await channels.open(**parts)
     await channels.router.drain()
@@ -81,7 +85,7 @@ async def test_the_requester_never_stands_in(channels: Channels) -> None:
 
 
 @pytest.mark.parametrize("pick", [Pick.ROUND_ROBIN, Pick.LEAST_RECENT])
-async def test_turns_are_fair_among_processes(channels: Channels, pick) -> None:
+async def test_turns_are_fair_among_processes(channels: Channels, pick: Pick) -> None:
     """Forty requests in one go, two routers: each of four has ten, give or take one a process."""
     queue = Queue(name="q", members=("ann", "ben", "mara", "cleo"), pick=pick)
     office(channels, "queue:q", queues=[queue])

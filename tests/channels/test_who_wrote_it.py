@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import email.policy
-from collections.abc import AsyncIterator
+import ipaddress
+from collections.abc import AsyncIterator, Sequence
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
+from builders import proof_of
 from channels.conftest import MAILBOX, Channels
 from channels.writing import subject_of
 from signoff.broker.ledger.change import Change
@@ -16,6 +19,7 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.inbound.intake import PATIENCE_WITH_DNS, Intake
 from signoff.channels.email.inbound.stored import store
+from signoff.channels.pipeline.port import Message
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.directory.people import Directory, Person
@@ -40,7 +44,9 @@ def card_address(token: str) -> str:
     return f"{local}+{token}@{domain}"
 
 
-def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str):
+def answer(
+    token: str, text: str = "approve", *, sender: str = "mara@example.com", **headers: str
+) -> bytes:
     """Return an answer, not signed."""
     # Mail programs do not fold Message-IDs.
     mail = EmailMessage(policy=email.policy.default.clone(max_line_length=900))
@@ -55,7 +61,14 @@ def answer(token: str, text: str = "approve", *, sender: str = "mara@example.com
     return mail.as_bytes().replace(b"From: SENDER", b"From: " + sender.encode())
 
 
-async def take(channels, raw, *, intake=None, recipients=(), peer="203.0.113.9"):
+async def take(
+    channels: Channels,
+    raw: bytes,
+    *,
+    intake: Intake | None = None,
+    recipients: Sequence[str] = (),
+    peer: str = "203.0.113.9",
+) -> dict[str, Message]:
     """Store a mail, work through the intake, and return what is delivered, by person."""
     await store(channels.ledger, raw, sender="mara@example.com", recipients=recipients, peer=peer)
     channels.channel.delivered.clear()
@@ -64,7 +77,9 @@ async def take(channels, raw, *, intake=None, recipients=(), peer="203.0.113.9")
     return {message.person: message for message in channels.channel.delivered}
 
 
-def intake_of(channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more):
+def intake_of(
+    channels: Channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more: Any
+) -> Intake:
     """Return an intake that verifies signatures where there is a zone."""
     txt = Txt([zone.server], timeout=0.2) if zone is not None else None
     authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
@@ -133,7 +148,7 @@ async def test_a_token_that_was_handed_on_is_told_to_both(channels: Channels, zo
     assert await take(channels, COMPANY.sign(again), intake=intake_of(channels, zone)) == {}
     event = (await channels.events(approval))[-1]
     assert event.why == "it is from cleo, who was not asked by this card"
-    assert event.more["proof"]["domain"] == "example.com"
+    assert proof_of(event)["domain"] == "example.com"
 
 
 async def test_who_is_not_proven_is_not_answered(channels: Channels) -> None:
@@ -331,9 +346,7 @@ async def test_a_domain_may_be_written_in_its_own_letters(channels: Channels) ->
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
 
 
-def _networks(*names):
-    import ipaddress
-
+def _networks(*names: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     return [ipaddress.ip_network(name) for name in names]
 
 

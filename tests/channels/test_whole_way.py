@@ -1,36 +1,63 @@
 """The whole way by email: a request goes out as a real mail, and a real reply comes back in."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from email.message import EmailMessage
 from functools import partial
 
 import aiosmtplib
 import pytest
 
-from channels.conftest import Channels, SinkFactory
+from builders import present
+from channels.conftest import Channels, Sink, SinkFactory
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.outbound.channel import EmailChannel, sent_lines
+from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.core.approvals.approval import State
 
 
-@pytest.fixture
-async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[Channels]:
+@dataclass(kw_only=True)
+class Office(Channels):
     """The stages, the manager's mailbox, and the server that takes the answers."""
-    channels.sink = await start_sink()
-    channels.settings = channels.sink.settings().model_copy(
-        update={"inbound": channels.sink.settings().inbound.model_copy(update={"port": 0})}
+
+    sink: Sink
+    settings: EmailSettings
+    server: MailServer
+
+    @property
+    def delivery(self) -> Delivery:
+        """The delivery by mail."""
+        channel = EmailChannel(self.settings)
+        return Delivery(self.ledger, channel, directory=self.directory, inbox=self.inbox)
+
+
+@pytest.fixture
+async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[Office]:
+    """The office, whose server takes mail."""
+    sink = await start_sink()
+    settings = sink.settings().model_copy(
+        update={"inbound": sink.settings().inbound.model_copy(update={"port": 0})}
     )
-    channels.channel = EmailChannel(channels.settings)
-    channels.server = MailServer(channels.settings, channels.ledger)
-    await channels.server.start()
-    yield channels
-    await channels.server.stop()
+    server = MailServer(settings, channels.ledger)
+    await server.start()
+    yield Office(
+        ledger=channels.ledger,
+        desk=channels.desk,
+        directory=channels.directory,
+        channel=channels.channel,
+        sink=sink,
+        settings=settings,
+        server=server,
+    )
+    await server.stop()
 
 
-async def answer(office, mail, text) -> None:
+async def answer(office: Office, mail: EmailMessage, text: str) -> None:
     """Send a reply to a mail, as a mail program does, and work through what it causes."""
     sender = mail["To"].addresses[0].addr_spec
-    quoted = mail.get_body(("plain",)).get_content().replace("\n", "\n> ")
+    quoted = present(mail.get_body(("plain",))).get_content().replace("\n", "\n> ")
     raw = (
         f"From: {sender}\r\nTo: {mail['Reply-To']}\r\nSubject: Re: {mail['Subject']}\r\n"
         f"Message-ID: <{len(office.sink.mails)}@mail.example>\r\n"
@@ -61,7 +88,7 @@ async def answer(office, mail, text) -> None:
     ],
 )
 async def test_from_the_card_to_the_outcome(
-    office: Channels, text: str, state, reason: str
+    office: Office, text: str, state: State, reason: str
 ) -> None:
     """The card arrives, its reply decides, and the outcome arrives in the same thread."""
     approval = await office.open()
@@ -73,15 +100,15 @@ async def test_from_the_card_to_the_outcome(
     await answer(office, card, text)
 
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.reason) == (state, reason)
+    assert (after.state, present(after.decision).reason) == (state, reason)
     assert after.asked[0].receipt == card["Message-ID"]
     outcome = office.sink.mails[-1]
     assert outcome["In-Reply-To"] == card["Message-ID"]
     assert outcome["Subject"] == f"Re: {card['Subject']}"
-    assert "Recorded: you" in outcome.get_body(("plain",)).get_content()
+    assert "Recorded: you" in present(outcome.get_body(("plain",))).get_content()
 
 
-async def test_nonsense_and_then_a_value(office: Channels) -> None:
+async def test_nonsense_and_then_a_value(office: Office) -> None:
     """A reply that is not understood is answered below it; the answer to that decides."""
     approval = await office.open(template={"approved_days": 0}, tool="request_time_off", days=5)
     await office.router.drain()
@@ -90,10 +117,10 @@ async def test_nonsense_and_then_a_value(office: Channels) -> None:
 
     notice = office.sink.mails[-1]
     assert notice["In-Reply-To"] == "<1@mail.example>"
-    assert "approved_days: 3" in notice.get_body(("plain",)).get_content()
+    assert "approved_days: 3" in present(notice.get_body(("plain",))).get_content()
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
     await answer(office, notice, "approve 3")
 
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.payload) == (State.APPROVED, {"approved_days": 3})
+    assert (after.state, present(after.decision).payload) == (State.APPROVED, {"approved_days": 3})

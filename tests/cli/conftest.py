@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -75,7 +76,7 @@ def invoke() -> Invoke:
 
     runner = CliRunner()
 
-    def run(*arguments: str, **options: str) -> Result:
-        return runner.invoke(app, list(arguments), **options)  # type: ignore[arg-type]
+    def run(*arguments: str, **options: Any) -> Result:
+        return runner.invoke(app, list(arguments), **options)
 
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -120,13 +121,15 @@ def test_anything_else_approves_nothing(invoke: Invoke, on_ledger: OnLedger, sai
     assert {one.state for one in after} == {State.PENDING}
 
 
+async def _reject(approval: Approval, ledger: Ledger) -> None:
+    await Desk(ledger, people()).reject(approval.id, MARA, channel="email")
+
+
 @pytest.mark.usefixtures("settings_file")
 def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
     """What somebody else has decided, or nobody may approve with others, is left out."""
     made = on_ledger(_harmless)
     for one in made[:3]:
-        on_ledger(
-            lambda ledger, one=one: Desk(ledger, people()).reject(one.id, MARA, channel="email")
-        )
+        on_ledger(partial(_reject, one))
     done = invoke("approvals", "review", "--as", "mara")
     assert "Nothing that waits for you may be approved with others." in done.stdout

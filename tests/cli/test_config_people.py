@@ -213,7 +213,7 @@ def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
         time_zone="Europe/Berlin",
         hours=("Mon,Tue 09:00-17:00", "Wed 10:00-12:00"),
         holidays="DE",
-        away=[{"from": "2026-12-24", "to": "2027-01-02", "delegate": "tom"}],  # type: ignore[arg-type]
+        away=[{"from": "2026-12-24", "to": "2027-01-02", "delegate": "tom"}],
     )
     assert [one.id for one in settings.everybody] == ["riley", "mara", "tom", "ann", "ben"]
 

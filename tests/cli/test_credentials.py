@@ -282,8 +282,8 @@ def test_what_stands_in_the_file_is_left_out_too(
         else SecretStr(""),
         "slack.bot_token": settings.slack.bot_token,
     }
-    for path, value in values.items():
-        assert bool(value.get_secret_value()) == (kind in NEEDED[path]), path
+    for path, secret in values.items():
+        assert bool(secret.get_secret_value()) == (kind in NEEDED[path]), path
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from builders import present
 from cli.conftest import Invoke
 from signoff.channels.email.inbound.readers import Readers
 
@@ -153,7 +154,7 @@ def test_a_reading_that_takes_too_long_is_broken_off(
 ) -> None:
     """Messages are read with the limits of the intake, and the others are told all the same."""
     odd = Path(__file__).parent.parent / "channels" / "email" / "odd_reader.py"
-    monkeypatch.setitem(Readers.__init__.__kwdefaults__, "program", (str(odd),))
+    monkeypatch.setitem(present(Readers.__init__.__kwdefaults__), "program", (str(odd),))
     files = [saved("!hang", "hang.eml"), saved("!eat", "eat.eml"), saved("!die", "die.eml")]
     result = invoke("mail", "explain", "--json", *files, saved("ok"))
     assert result.exit_code == 1

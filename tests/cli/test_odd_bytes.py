@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi.routing import APIRoute
+from pydantic import JsonValue
 from starlette.routing import BaseRoute, Mount, Route
 
 from builders import paused
@@ -289,7 +290,13 @@ TEXTS = (
     *("\0", "a\0b", "\x1b[2J", "\ud800", "\udfff\ud800", "\u202e", "\ufffe", "\U0010ffff"),
     "a" * 9000,
 )
-VALUES = (*TEXTS, None, True, -1, 10**400, 1e308, [], {}, [[]], {"\0": "\0"})
+VALUES: list[JsonValue] = [
+    *(*TEXTS, None, True, -1, 10**400, 1e308),
+    [],
+    {},
+    [[]],
+    {"\0": "\0"},
+]
 NO_JSON = (b"\0", b"\xff", b'"\xed\xa0\x80"', b"[" * 5000, b"{" * 900, b'{"a":NaN}', b"")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import make_call, make_origin
+from builders import make_call, make_origin, present
 from channels.town import FILE, Town, town
 from deciding import over
 from signoff.broker.ledger.change import Change
@@ -151,7 +151,11 @@ async def test_from_the_card_to_the_outcome(
 
     assert "was taken" in answer.json()["text"]
     after = await firm.parts.ledger.approval(approval.id)
-    assert (after.state, after.decision.by, after.decision.channel) == (state, "mara", "mattermost")
+    assert (after.state, present(after.decision).by, present(after.decision).channel) == (
+        state,
+        "mara",
+        "mattermost",
+    )
     (card,) = firm.shown()
     assert said in card
     assert "amount: 2500" in card

@@ -209,7 +209,7 @@ def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github"])
+@pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github", "quiet_hours"])
 def test_policies_in_the_words_of_others_hold(invoke: Invoke, name: str) -> None:
     """What these systems say can be said here, without a warning, and their cases pass."""
     folder = EXAMPLES / "policies"
@@ -252,7 +252,7 @@ def test_answers_in_cases(invoke: Invoke, by: str, says: str, expect: str, failu
     """A case says who answers what, and what comes of that; who is not there is an error."""
     Path("signoff.test.toml").write_text(ANSWERED % (by, says, expect))
     done = invoke("policy", "test")
-    assert (done.exit_code == 0) is not failure, done.output
+    assert (done.exit_code == 0) is (not failure), done.output
     assert failure in " ".join((done.stdout + done.stderr).split())
 
 

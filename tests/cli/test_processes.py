@@ -192,6 +192,7 @@ async def test_a_worker_for_agents_that_are_not_there_does_not_start(
     assert "finance, finance_strict, refunds, time_off" in child.tail[-1]
 
 
+@pytest.mark.soak
 async def test_a_run_goes_the_whole_way_through_the_processes(
     file: Path, supervisor: Supervisor, parts: Parts, mailbox: DevMailbox, tmp_path: Path
 ) -> None:
@@ -241,6 +242,7 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
         assert not left
 
 
+@pytest.mark.soak
 async def test_up_runs_once_in_a_folder_and_leaves_nothing_behind_when_it_is_killed(
     file: Path, supervisor: Supervisor
 ) -> None:
@@ -255,6 +257,7 @@ async def test_up_runs_once_in_a_folder_and_leaves_nothing_behind_when_it_is_kil
         assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
 
 
+@pytest.mark.soak
 async def test_up_stops_everything_when_a_process_dies(file: Path) -> None:
     """It says which one it was, and ends with exit code 1."""
     async with _up(file) as (child, processes):

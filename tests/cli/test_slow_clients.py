@@ -212,6 +212,7 @@ async def test_a_connection_that_is_used_stays(desk: Desk, tmp_path: Path) -> No
     ):
         await http.get("/healthz")
         (connection,) = here.server.server_state.connections
+        assert isinstance(connection, Protocol)
         for number in range(5):
             connection._look()
             assert (await http.post("/town/command", json={"n": number})).json() == {"n": number}

@@ -162,7 +162,8 @@ async def harmful(ledger: Ledger) -> Approval:
 def evil(settings_file: Path, on_ledger: OnLedger) -> Approval:
     """What commands look at."""
     assert settings_file
-    return on_ledger(harmful)
+    made: Approval = on_ledger(harmful)
+    return made
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,16 @@ async def test_a_gateway_that_is_not_there_is_said_so() -> None:
             await anext(client.audit())
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    """They differ in nothing but the waiting."""
-    names = [{n for n in vars(one) if not n.startswith("_")} for one in (AsyncClient, Client)]
-    assert {n.removeprefix("a") if n == "aclose" else n for n in names[0]} == names[1]
+def test_an_operation_keeps_its_signature_and_description_in_both_clients() -> None:
+    """Help and editors show an operation as it was written, once."""
+    for client in (AsyncClient, Client):
+        assert list(inspect.signature(client.withdraw).parameters)[1:] == [
+            "approval_id",
+            "reason",
+            "key",
+        ]
+        assert inspect.getdoc(client.withdraw) == "Withdraw a request, as its requester."
+    assert inspect.iscoroutinefunction(AsyncClient.withdraw)
+    assert inspect.isasyncgenfunction(AsyncClient.grants)
+    assert not inspect.iscoroutinefunction(Client.withdraw)
+    assert inspect.isgeneratorfunction(Client.grants)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import math
 from decimal import Decimal
+from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from signoff.core.base.errors import NotCanonical
 from signoff.core.payloads.digest import digest
 
 # Surrogates have no UTF-8; escapes that the digest itself uses are drawn on purpose.
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8) | st.sampled_from(
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(
     ["\x00", "\x00int:9007199254740993", "\x00\x00int:9007199254740993", "9007199254740993"]
 )
 NUMBERS = (
@@ -64,10 +66,10 @@ def test_a_value_keeps_its_digest_through_json(value: JsonValue) -> None:
 
 
 @given(st.dictionaries(TEXT, VALUES, min_size=2, max_size=5), st.randoms())
-def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: object) -> None:
+def test_the_order_of_keys_does_not_matter(args: dict[str, JsonValue], random: Random) -> None:
     """Arguments are a set of names and values."""
     keys = list(args)
-    random.shuffle(keys)  # type: ignore[attr-defined]
+    random.shuffle(keys)
     assert digest("t", {key: args[key] for key in keys}) == digest("t", args)
 
 
@@ -139,7 +141,7 @@ def deep(levels: int) -> JsonValue:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_json_has_no_digest(value: object) -> None:
+def test_what_is_no_json_has_no_digest(value: Any) -> None:
     """It is refused and never left out, because what is left out looks the same as nothing."""
     with pytest.raises(NotCanonical, match=r"arguments of pay\(\)"):
-        digest("pay", {"a": value})  # type: ignore[dict-item]
+        digest("pay", {"a": value})

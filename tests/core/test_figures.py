@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, ask, asked_approval, make_approval, make_call, people
+from builders import (
+    CLEO,
+    MARA,
+    NOON,
+    ask,
+    asked_approval,
+    make_approval,
+    make_call,
+    people,
+    present,
+)
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.metrics import figures_of, percentile, week_of
 from signoff.core.policies.levels import Seat
@@ -18,7 +29,7 @@ PERCENTS = st.integers(1, 100)
 
 
 @given(LENGTHS, PERCENTS)
-def test_a_percentile_is_what_it_says(values, percent) -> None:
+def test_a_percentile_is_what_it_says(values: list[timedelta], percent: int) -> None:
     """So many do not exceed it, fewer do not exceed anything smaller, and it is one of them."""
     found = percentile(values, percent)
     assert found in values
@@ -27,7 +38,9 @@ def test_a_percentile_is_what_it_says(values, percent) -> None:
 
 
 @given(LENGTHS, PERCENTS, PERCENTS, st.randoms())
-def test_percentiles_rise_and_know_no_order(values, one, other, random) -> None:
+def test_percentiles_rise_and_know_no_order(
+    values: list[timedelta], one: int, other: int, random: Random
+) -> None:
     """A higher one is never less, and the order of the values changes nothing."""
     low, high = sorted((one, other))
     assert percentile(values, low) <= percentile(values, high)
@@ -40,14 +53,14 @@ def test_percentiles_rise_and_know_no_order(values, one, other, random) -> None:
 @pytest.mark.parametrize(
     ("values", "percent"), [([], 50), ([timedelta()], 0), ([timedelta()], 101)]
 )
-def test_there_is_no_such_percentile(values, percent: int) -> None:
+def test_there_is_no_such_percentile(values: list[timedelta], percent: int) -> None:
     """Of nothing there is none."""
     with pytest.raises(ValueError, match="percentile"):
         percentile(values, percent)
 
 
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001 -- the zone is beside it
-def test_a_week_begins_on_monday(moment) -> None:
+def test_a_week_begins_on_monday(moment: datetime) -> None:
     """And the moment is one of its seven days."""
     monday = week_of(moment)
     assert monday.weekday() == 0
@@ -69,10 +82,10 @@ def decided(
 def test_how_long_people_took() -> None:
     """By queue; what no queue was asked has a row of its own; deadlines and grants do not count."""
     late = asked_approval()
-    late, _ = late.time_out(now=late.deadline)
+    late, _ = late.time_out(now=present(late.deadline))
     granted, _ = decided(1).model_copy(), None
     granted = granted.model_copy(
-        update={"decision": granted.decision.model_copy(update={"grant": "gr_1"})}
+        update={"decision": present(granted.decision).model_copy(update={"grant": "gr_1"})}
     )
     all_ = [decided(hours, queue="finance") for hours in (1, 2, 3, 40)]
     found = figures_of([*all_, decided(5), late, granted, asked_approval()])

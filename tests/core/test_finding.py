@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,10 +34,10 @@ def look(
     people: list[Person],
     barred: tuple[str, ...] = (),
     turns: dict[str, float] | None = None,
-    **more: object,
+    **more: Any,
 ) -> Found:
     """Find for a level that asks these, among these people; Riley wants something."""
-    directory = Directory(people, **more)  # type: ignore[arg-type]
+    directory = Directory(people, **more)
     level = Level(ask=ask)
     facts = {"user": "riley@example.com"}
     return find(level, directory, facts=facts, barred=barred, now=NOW, turns={"q": turns or {}})
@@ -177,7 +178,7 @@ def test_queues_and_groups_mean_their_members() -> None:
 def test_who_is_on_call_is_asked() -> None:
     """By id or address; a calendar that cannot be read asks nobody, and says so."""
     start = datetime(2026, 3, 2, 9)  # noqa: DTZ001 -- by the clocks there
-    rota = Schedule(name="r", people=("tom", "mara"), start=start, every="1d")  # type: ignore[arg-type]
+    rota = Schedule(name="r", people=("tom", "mara"), start=start, every="1d")
     later = Schedule(name="l", people=("tom",), start=start + 9 * DAY)
     bad = Schedule(name="b", calendar="BEGIN:VCALENDAR")
     people, schedules = [person("mara"), person("tom")], [rota, later, bad]

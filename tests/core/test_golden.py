@@ -7,6 +7,7 @@ They are never written anew: records of a later release get files of their own.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,18 @@ from pydantic import ValidationError
 from builders import NOON
 from signoff.broker.ledger.change import Change, Record
 from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import Decision
+from signoff.core.approvals.run import Run
 from signoff.core.approvals.voting import Vote
+from signoff.core.grants.grant import Grant
 
 GOLDEN = Path(__file__).with_name("golden")
-READERS = {"approvals": read_approval, "runs": read_run, "grants": read_grant}
+READERS: dict[str, Callable[[int, str], Approval | Run | Grant]] = {
+    "approvals": read_approval,
+    "runs": read_run,
+    "grants": read_grant,
+}
 RECORDS = [
     pytest.param(kind, record, id=f"{kind}: {name}")
     for kind in READERS
@@ -32,7 +40,8 @@ RECORDS = [
 def written(record: Record) -> dict[str, Any]:
     """Return a record as a commit writes it."""
     change = Change().put(record, was=None)
-    return json.loads(str(change.writes[0]["data"]))  # type: ignore[no-any-return]
+    found: dict[str, Any] = json.loads(str(change.writes[0]["data"]))
+    return found
 
 
 def as_written_now(record: dict[str, Any]) -> dict[str, Any]:

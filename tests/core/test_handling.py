@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval, make_origin
+from builders import (
+    CLEO,
+    MARA,
+    NOON,
+    RILEY,
+    ask,
+    asked_approval,
+    make_approval,
+    make_origin,
+    present,
+)
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import MOST_COMMENTS, Operator
@@ -35,9 +46,9 @@ ROOT = Operator(name="root (cli)")
 HOUR = timedelta(hours=1)
 
 
-def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: object) -> Approval:
+def claimed(by: Person = MARA, *, now: datetime = NOON, **parts: Any) -> Approval:
     """Return an approval that Mara and Cleo are asked about, claimed by one of them."""
-    return collaboration.claim(asked_approval(), by, DIRECTORY, now=now, **parts)[0]  # type: ignore[arg-type]
+    return collaboration.claim(asked_approval(), by, DIRECTORY, now=now, **parts)[0]
 
 
 def approve(approval: Approval, person: Person, now: datetime = NOON) -> Approval:
@@ -62,7 +73,7 @@ def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
 
 def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
     """It prolongs nothing, and nobody keeps a question that stays open for themselves."""
-    assert claimed(length=9 * HOUR).claimed.until == NOON + 4 * HOUR  # type: ignore[union-attr]
+    assert present(claimed(length=9 * HOUR).claimed).until == NOON + 4 * HOUR
     open_still = ask(make_approval(), on_timeout=OnTimeout.STAY)
     long, _ = collaboration.claim(
         open_still, MARA, DIRECTORY, now=NOON + 5 * HOUR, length=90 * HOUR

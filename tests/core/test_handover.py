@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, ask, asked_approval, make_approval
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Asked, State
-from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import (
@@ -116,10 +116,10 @@ def test_what_the_old_one_has_claimed_or_begun_is_void() -> None:
         (DAN, MARA, DAN, "x", "is not asked"),
     ],
 )
-def test_what_is_refused(who: object, of: Person, to: Person, reason: str, problem: str) -> None:
+def test_what_is_refused(who: Who, of: Person, to: Person, reason: str, problem: str) -> None:
     """No place but one's own, to nobody who never decides or is asked already, for a reason."""
     with pytest.raises(DecisionRefused, match=problem):
-        collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)  # type: ignore[arg-type]
+        collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)
 
 
 def test_whoever_has_answered_keeps_the_place() -> None:
@@ -184,7 +184,7 @@ def test_reminding_is_for_those_concerned_once_an_hour() -> None:
     )
 )
 def test_places_are_never_more_and_never_of_those_who_may_not_decide(
-    steps: list[tuple[object, Person, Person]],
+    steps: list[tuple[Who, Person, Person]],
 ) -> None:
     """However they go around, there are two, and neither requester nor owner has one."""
     approval = seated(quorum=2)
@@ -192,7 +192,7 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
         try:
             approval, _ = collaboration.reassign(
                 approval,
-                who,  # type: ignore[arg-type]
+                who,
                 DIRECTORY,
                 of=of,
                 to=to,
@@ -207,14 +207,14 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
 
 
 @pytest.mark.parametrize("who", [MARA, ROOT, Operator(name="olga")])
-def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: object) -> None:
+def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: Who) -> None:
     """Whoever does it, by whatever account; with the factor, or at the terminal, it goes."""
     two = ask(make_approval(), second_step=True)
 
     def given(assurance: Assurance) -> Approval:
         return collaboration.reassign(
             two,
-            who,  # type: ignore[arg-type]
+            who,
             DIRECTORY,
             of=MARA,
             to=DAN,
@@ -226,7 +226,7 @@ def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: obje
     with pytest.raises(SecondFactorNeeded):
         given(Assurance.ACCOUNT)
     with pytest.raises(SecondFactorNeeded):
-        collaboration.may_reassign(two, who, DIRECTORY, of=MARA, now=NOON)  # type: ignore[arg-type]
+        collaboration.may_reassign(two, who, DIRECTORY, of=MARA, now=NOON)
     for enough in (Assurance.SECOND_FACTOR, Assurance.TERMINAL):
         assert given(enough).approvers == {"dan", "cleo"}
         assert given(enough).in_two_steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from builders import NOON, RILEY, ask, make_approval, make_origin
 from signoff.core.base.errors import DecisionRefused, NotAnApprover, OwnRequest
@@ -91,7 +92,7 @@ OTHERS = [
 @pytest.mark.parametrize("user", MARAS)
 def test_whoever_may_have_asked_is_neither_asked_nor_decides(user: str) -> None:
     """Mara is left out where people are chosen, and refused where she has a place all the same."""
-    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": user}
+    facts: dict[str, JsonValue] = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": user}
     policy = Policy(name="p", ask=("mara", "cleo"))
     choice = choose([policy], Fallback(), DIRECTORY, facts, now=NOON)
     assert [one.id for one in choice.people] == ["cleo"]
@@ -117,7 +118,13 @@ def test_whoever_is_somebody_else_bars_nobody(user: str) -> None:
 @pytest.mark.parametrize("owner", MARAS)
 def test_whoever_may_own_the_agent_does_not_decide_either(owner: str) -> None:
     """Separation of duties is by the same rule."""
-    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": "riley"}
+    facts: dict[str, JsonValue] = {
+        "app": "a",
+        "agent": "",
+        "tool": "t",
+        "args": {},
+        "user": "riley",
+    }
     found = find(Level(ask=("mara", "cleo")), DIRECTORY, facts=facts, barred=(owner,), now=NOON)
     assert [one.person for one in found.seats] == ["cleo"]
     approval = ask(make_approval(), MARA).model_copy(update={"barred": (owner,)})
@@ -162,9 +169,15 @@ TWINS = [
 @pytest.mark.parametrize("twin", TWINS, ids=str)
 def test_somebody_with_two_ids_counts_once(twin: dict[str, object]) -> None:
     """Asked once, and a second yes under the other id is refused."""
-    again = Person(id="mara2", name="M. Lind", **twin)  # type: ignore[arg-type]
+    again = Person(id="mara2", name="M. Lind", **twin)
     directory = Directory([MARA, again, CLEO])
-    facts = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": "riley"}
+    facts: dict[str, JsonValue] = {
+        "app": "a",
+        "agent": "",
+        "tool": "t",
+        "args": {},
+        "user": "riley",
+    }
     level = Level(ask=("mara", "mara2", "cleo"), quorum=2)
     found = find(level, directory, facts=facts, barred=("riley",), now=NOON)
     assert [one.person for one in found.seats] == ["mara", "cleo"]

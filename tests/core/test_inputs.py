@@ -73,6 +73,7 @@ def say(approval: Approval, text: str) -> Approval:
     act: Any = approval.approve if isinstance(reply, Approve) else approval.reject
     more = {"values": reply.values} if isinstance(reply, Approve) else {}
     reason = reply.note if isinstance(reply, Approve) else reply.reason
+    after: Approval
     after, _ = act(
         MARA, people(), channel="email", now=NOON + timedelta(1 / 24), reason=reason, **more
     )
@@ -241,8 +242,8 @@ parts: st.SearchStrategy[dict[str, JsonValue]] = st.one_of(
 @st.composite
 def objects(draw: st.DrawFn) -> dict[str, JsonValue]:
     """Draw schemas of objects, some of their properties required."""
-    properties = draw(st.dictionaries(names, parts, min_size=1, max_size=5))
-    required = [name for name in properties if draw(st.booleans())]
+    properties: dict[str, JsonValue] = draw(st.dictionaries(names, parts, min_size=1, max_size=5))
+    required: list[JsonValue] = [name for name in properties if draw(st.booleans())]
     return {"type": "object", "properties": properties, "required": required}
 
 

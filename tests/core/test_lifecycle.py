@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -248,10 +249,10 @@ def test_a_template_wants_its_blanks_filled() -> None:
 
 
 @pytest.mark.parametrize("template", [{"x": float("nan")}, {"x": "\ud800"}, {1: "x"}])
-def test_a_template_that_cannot_be_kept_is_refused(template: object) -> None:
+def test_a_template_that_cannot_be_kept_is_refused(template: Any) -> None:
     """What the ledger could not write and read back as the same never gets into it."""
     with pytest.raises(NotCanonical, match="payload template of reimburse"):
-        make_approval(template=template)  # type: ignore[arg-type]
+        make_approval(template=template)
 
 
 def test_a_hint_in_broken_unicode_is_mended() -> None:

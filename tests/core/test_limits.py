@@ -32,7 +32,7 @@ LIMIT = "limit.expenses >= args.amount"
 def person(name: str, manager: str = "", most: float = 0, **parts: object) -> Person:
     """Return somebody with a limit for expenses."""
     limits = {"expenses": most} if most else {}
-    return Person(  # type: ignore[arg-type]
+    return Person(
         id=name,
         name=name.title(),
         email=f"{name}@example.com",

@@ -34,6 +34,7 @@ def waiting(template: JsonValue = None) -> Approval:
 def decided(act: str, template: JsonValue = None, **more: Any) -> Approval:
     """Return one that Mara has decided."""
     method = getattr(waiting(template), act)
+    after: Approval
     after, _ = method(MARA, people(), channel="email", now=NOON + timedelta(minutes=1), **more)
     return after
 

@@ -1,10 +1,12 @@
 """What a person may fill into a payload template, and what is refused."""
 
 import math
+from datetime import date
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.payloads.payload import (
@@ -18,7 +20,14 @@ from signoff.core.payloads.payload import (
     parse_values,
 )
 
-EXPENSE = {"amount": 0, "rate": 0.0, "urgent": False, "note": "", "any": None, "tags": ["x"]}
+EXPENSE: JsonValue = {
+    "amount": 0,
+    "rate": 0.0,
+    "urgent": False,
+    "note": "",
+    "any": None,
+    "tags": ["x"],
+}
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
 json_values = st.recursive(
@@ -65,7 +74,7 @@ json_values = st.recursive(
         ("tags", '["a", "b"]', ["a", "b"]),
     ],
 )
-def test_text_becomes_what_the_template_asks_for(field: str, text: str, value) -> None:
+def test_text_becomes_what_the_template_asks_for(field: str, text: str, value: JsonValue) -> None:
     """Text that can mean one thing becomes a value of the kind its field starts with."""
     read = parse_values(EXPENSE, {field: text})[field]
     assert read == value
@@ -111,7 +120,7 @@ def test_text_becomes_what_the_template_asks_for(field: str, text: str, value) -
         ("tags", '{"a": 1}'),
     ],
 )
-def test_text_that_is_not_of_the_kind_is_refused(field: str, text) -> None:
+def test_text_that_is_not_of_the_kind_is_refused(field: str, text: str) -> None:
     """A refusal names the field, what was read, and an example."""
     with pytest.raises(PayloadError) as refusal:
         parse_values(EXPENSE, {field: text})
@@ -165,7 +174,7 @@ def test_without_a_template_anything_is_taken() -> None:
 
 def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
     """Zero, empty text and None were chosen by nobody; False, [] and {} are values."""
-    template = {
+    template: JsonValue = {
         "n": 0,
         "r": 0.0,
         "s": "",
@@ -182,14 +191,16 @@ def test_blank_fields_are_missing_until_somebody_fills_them() -> None:
 
 def test_a_payload_is_laid_over_its_template() -> None:
     """What a form leaves out stays as the template has it, at every depth."""
-    template = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
+    template: JsonValue = {"amount": 5, "who": {"name": "Ada", "age": 30}, "free": {}, "list": []}
     assert check_payload(template, {"who": {"age": 31}, "free": {"k": [1]}, "list": [1, "a"]}) == {
         "amount": 5,
         "who": {"name": "Ada", "age": 31},
         "free": {"k": [1]},
         "list": [1, "a"],
     }
-    assert fill(template, {"amount": 6})["amount"] == 6
+    filled = fill(template, {"amount": 6})
+    assert isinstance(filled, dict)
+    assert filled["amount"] == 6
     assert check_payload({"rate": 0.5}, {"rate": 2}) == {"rate": 2.0}
     assert check_payload(None, {"a": [None, True, "x"]}) == {"a": [None, True, "x"]}
     assert check_payload({}, {}) == {}
@@ -223,7 +234,9 @@ def test_a_payload_is_laid_over_its_template() -> None:
         (None, {"a": object()}, "a"),
     ],
 )
-def test_a_payload_of_another_shape_is_refused(template, payload, key: str) -> None:
+def test_a_payload_of_another_shape_is_refused(
+    template: JsonValue, payload: JsonValue, key: str
+) -> None:
     """A structured payload has the template's keys and kinds, and booleans are no numbers."""
     with pytest.raises(PayloadError) as refusal:
         check_payload(template, payload)
@@ -232,7 +245,7 @@ def test_a_payload_of_another_shape_is_refused(template, payload, key: str) -> N
 
 def test_bottomless_payloads_are_refused() -> None:
     """Nesting has an end, so that checking it cannot exhaust the stack."""
-    deep: object = 1
+    deep: JsonValue = 1
     for _ in range(100):
         deep = [deep]
     with pytest.raises(PayloadError):
@@ -240,7 +253,9 @@ def test_bottomless_payloads_are_refused() -> None:
 
 
 @given(json_values, st.dictionaries(st.text(max_size=8), st.text(max_size=60), max_size=4))
-def test_parsing_raises_nothing_but_payload_errors(template, entries) -> None:
+def test_parsing_raises_nothing_but_payload_errors(
+    template: JsonValue, entries: dict[str, str]
+) -> None:
     """Any template and any text end in values or in a PayloadError."""
     try:
         values = parse_values(template, entries)
@@ -250,7 +265,9 @@ def test_parsing_raises_nothing_but_payload_errors(template, entries) -> None:
 
 
 @given(json_values, json_values)
-def test_checking_raises_nothing_but_payload_errors(template, payload) -> None:
+def test_checking_raises_nothing_but_payload_errors(
+    template: JsonValue, payload: JsonValue
+) -> None:
     """Any template and any payload end in a payload or in a PayloadError."""
     try:
         checked = check_payload(template, payload)
@@ -260,7 +277,7 @@ def test_checking_raises_nothing_but_payload_errors(template, payload) -> None:
 
 
 @given(st.integers(-LARGEST_NUMBER, LARGEST_NUMBER))
-def test_every_whole_number_survives_being_typed(number) -> None:
+def test_every_whole_number_survives_being_typed(number: int) -> None:
     """What is typed as plain digits arrives as that number."""
     assert parse_values({"n": 0}, {"n": str(number)}) == {"n": number}
     assert parse_values({"n": 0}, {"n": example_value(number)}) == {"n": number or 3}
@@ -269,7 +286,7 @@ def test_every_whole_number_survives_being_typed(number) -> None:
 @given(
     scalars.filter(lambda value: value is None or not isinstance(value, int) or abs(value) < 2**53)
 )
-def test_examples_are_accepted(start) -> None:
+def test_examples_are_accepted(start: JsonValue) -> None:
     """The example shown for a field is text that the field takes."""
     assert set(parse_values({"field": start}, {"field": example_value(start)})) == {"field"}
 
@@ -298,7 +315,7 @@ def test_examples_are_accepted(start) -> None:
         *("21 de novembro de 2026", "21 nov. 2026", "21 NOV 2026", "2026 November 21"),
     ],
 )
-def test_days_are_read_as_people_write_them(text) -> None:
+def test_days_are_read_as_people_write_them(text: str) -> None:
     """A field that starts as a day takes one in every form that can mean one day only."""
     assert parse_values({"day": "2026-01-01"}, {"day": text}) == {"day": "2026-11-21"}
 
@@ -311,7 +328,7 @@ def test_days_are_read_as_people_write_them(text) -> None:
         *("21 21 2026", "1 Nov 21 2026", "9" * 50, "21_11_2026", "-21.11.2026x"),
     ],
 )
-def test_a_day_that_is_none_or_two_is_refused(text) -> None:
+def test_a_day_that_is_none_or_two_is_refused(text: str) -> None:
     """The message says what was read and shows a day that would be taken."""
     with pytest.raises(PayloadError) as caught:
         parse_values({"day": "2026-01-01"}, {"day": text})
@@ -321,7 +338,7 @@ def test_a_day_that_is_none_or_two_is_refused(text) -> None:
 
 
 @given(st.dates(), st.sampled_from(["%Y-%m-%d", "%d.%m.%Y", "%d %B %Y", "%b %d, %Y", "%Y/%m/%d"]))
-def test_every_day_is_read_back(day, form) -> None:
+def test_every_day_is_read_back(day: date, form: str) -> None:
     """What is written in an unambiguous form is that day."""
     year = f"{day.year:04}"
     text = day.strftime(form.replace("%Y", "YYYY")).replace("YYYY", year)
@@ -331,12 +348,13 @@ def test_every_day_is_read_back(day, form) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_day_or_is_refused(text) -> None:
+def test_any_text_is_a_day_or_is_refused(text: str) -> None:
     """Nothing else comes out than a day."""
     try:
         value = parse_values({"day": "2026-01-01"}, {"day": text})["day"]
     except PayloadError:
         return
+    assert isinstance(value, str)
     assert len(value) == 10
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -95,10 +96,10 @@ IDENTITIES = st.sampled_from(
     st.lists(st.sampled_from(["riley", "mara", "cleo", "nobody"]), max_size=3),
 )
 def test_the_requester_is_never_asked(
-    identity: str, written: object, asked: list[str], fallback: list[str]
+    identity: str, written: Callable[[str], str], asked: list[str], fallback: list[str]
 ) -> None:
     """By no identity, in no spelling, by no policy and no default."""
-    user = written(identity)  # type: ignore[operator]
+    user = written(identity)
     requester = people().find(user)
     assert requester is not None
     choice = pick(
@@ -221,7 +222,7 @@ def test_people_have_clean_addresses() -> None:
         (86_400 * 400, "400 days", "400d"),
     ],
 )
-def test_durations_for_the_eye(seconds, rounded: str, largest: str) -> None:
+def test_durations_for_the_eye(seconds: float, rounded: str, largest: str) -> None:
     """Rounded to one unit in a sentence, cut off at two in a table."""
     assert roughly(timedelta(seconds=seconds)) == rounded
     assert coarse(timedelta(seconds=seconds)) == largest

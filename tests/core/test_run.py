@@ -22,7 +22,7 @@ def make_run(state: RunState = RunState.QUEUED, **parts: object) -> Run:
         "submitted_at": NOON,
         "state": state,
     }
-    return Run(**(usual | parts))  # type: ignore[arg-type]
+    return Run(**(usual | parts))
 
 
 def move(run: Run, to: RunState) -> Run:
@@ -99,7 +99,7 @@ def test_the_invocation_is_a_function_of_the_run() -> None:
 def test_what_cannot_be_a_run(part: dict[str, object]) -> None:
     """Ids become keys and parts of keys: what could be mistaken for a separator is refused."""
     with pytest.raises(ValidationError):
-        make_run(**part)
+        make_run(RunState.QUEUED, **part)
 
 
 def test_its_events() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, people
 from signoff.core.approvals.approval import Approval, State
@@ -31,24 +33,30 @@ from signoff.core.routing.selection import choose
 
 DAN = Person(id="dan", name="Dan Roe", email="dan@example.com")
 DIRECTORY = Directory([MARA, CLEO, RILEY, DAN])
-FACTS = {"app": "finance", "agent": "", "tool": "reimburse", "args": {"amount": 500}, "user": "u"}
+FACTS: dict[str, JsonValue] = {
+    "app": "finance",
+    "agent": "",
+    "tool": "reimburse",
+    "args": {"amount": 500},
+    "user": "u",
+}
 
 
-def two_steps(**parts: object) -> Approval:
+def two_steps(**parts: Any) -> Approval:
     """Return an approval that Mara and Cleo are asked about, and that takes two steps."""
-    return ask(make_approval(**parts), second_step=True)  # type: ignore[arg-type]
+    return ask(make_approval(**parts), second_step=True)
 
 
-def by_mail(approval: Approval, person: Person = MARA, **parts: object) -> Approval:
+def by_mail(approval: Approval, person: Person = MARA, **parts: Any) -> Approval:
     """Return the approval after a yes by mail."""
-    return approval.approve(person, DIRECTORY, channel="email", now=NOON, **parts)[0]  # type: ignore[arg-type]
+    return approval.approve(person, DIRECTORY, channel="email", now=NOON, **parts)[0]
 
 
-def confirm(approval: Approval, person: Person = MARA, **parts: object) -> Approval:
+def confirm(approval: Approval, person: Person = MARA, **parts: Any) -> Approval:
     """Return the approval after a person has confirmed what they said last."""
     step = approval.step_of(person.id)
-    usual = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
-    return approval.confirm(person, DIRECTORY, **(usual | parts))[0]  # type: ignore[arg-type]
+    usual: dict[str, Any] = {"channel": "inbox", "now": NOON, "mark": mark_of(step) if step else ""}
+    return approval.confirm(person, DIRECTORY, **(usual | parts))[0]
 
 
 def test_a_yes_by_mail_is_kept_and_decides_nothing() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import CLEO, MARA, NOON, ask, make_approval, make_call, people
-from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.approval import Approval, Asked, Shown, State, ToolCall
 from signoff.core.approvals.parts import mark_of
 from signoff.core.base.errors import NotShownInFull, SecondStepNeeded
 from signoff.core.grants.grant import Grant
@@ -29,9 +30,9 @@ def card(shown: Shown, person: str = "mara", channel: str = "email", address: st
     return Asked(person=person, channel=channel, address=address, receipt="<1@x>", shown=shown)
 
 
-def approve(approval: Approval, channel: str, **more: object) -> Approval:
+def approve(approval: Approval, channel: str, **more: Any) -> Approval:
     """Let Mara approve."""
-    return approval.approve(MARA, people(), channel=channel, now=LATER, **more)[0]  # type: ignore[arg-type]
+    return approval.approve(MARA, people(), channel=channel, now=LATER, **more)[0]
 
 
 @pytest.mark.parametrize("channel", ["email", "slack", "mattermost"])
@@ -99,9 +100,9 @@ def test_of_two_cards_the_worse_one_counts() -> None:
         (make_call("x" * 200, a=1), False),
     ],
 )
-def test_where_nothing_is_known_only_a_short_call_was_shown(call: object, counts: bool) -> None:
+def test_where_nothing_is_known_only_a_short_call_was_shown(call: ToolCall, counts: bool) -> None:
     """Cards of the last release say nothing; those folded at 160 characters and at line ends."""
-    approval = delivered(make_approval(call=call), card(Shown.UNKNOWN))  # type: ignore[arg-type]
+    approval = delivered(make_approval(call=call), card(Shown.UNKNOWN))
     assert (approval.shown_to("mara", "email") is Shown.COMPLETE) is counts
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from builders import NOON, make_approval, make_origin
 from signoff.core.approvals.approval import Approval, State
@@ -28,9 +29,9 @@ ADA, BO, CY, DEE, EVE = (
 PEOPLE = Directory([ADA, BO, CY, DEE, EVE])
 
 
-def level(*ask: str, stage: str = "", **rules: object) -> Level:
+def level(*ask: str, stage: str = "", **rules: Any) -> Level:
     """Return a level of an hour."""
-    return Level(ask=ask, within="1h", stage=stage, **rules)  # type: ignore[arg-type]
+    return Level(ask=ask, within="1h", stage=stage, **rules)
 
 
 MANAGER = level("ada", stage="manager")
@@ -38,21 +39,21 @@ DEPUTY = level("bo", stage="manager")
 BOARD = level("cy", "dee", "eve", stage="board", quorum=2)
 
 
-def asked(*levels: Level, template: object = None, **rules: object) -> Approval:
+def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
     """Return an approval whose first level has begun at noon."""
-    policy = Policy(name="p", levels=levels, **rules)  # type: ignore[arg-type]
-    opened = make_approval(origin=make_origin(user="stranger"), template=template)  # type: ignore[arg-type]
+    policy = Policy(name="p", levels=levels, **rules)
+    opened = make_approval(origin=make_origin(user="stranger"), template=template)
     choice = choose([policy], Fallback(), PEOPLE, opened.facts, now=NOON)
     assert choice.start is not None
     return opened.ask(choice.terms, (), now=NOON, start=choice.start)[0]
 
 
-def says(approval: Approval, person: Person, *, yes: bool = True, **parts: object) -> Approval:
+def says(approval: Approval, person: Person, *, yes: bool = True, **parts: Any) -> Approval:
     """Return the approval after an answer, gone on to the next stage where that is due."""
-    parts = {"now": NOON + timedelta(minutes=5), "channel": "email"} | parts
+    parts = {"now": NOON + timedelta(minutes=5), "channel": "email", **parts}
     move = approval.approve if yes else approval.reject
-    after, _ = move(person, PEOPLE, **parts)  # type: ignore[arg-type]
-    went = pass_on(after, PEOPLE, now=parts["now"])  # type: ignore[arg-type]
+    after, _ = move(person, PEOPLE, **parts)
+    went = pass_on(after, PEOPLE, now=parts["now"])
     assert went is not None
     return went[0]
 
@@ -182,4 +183,5 @@ def test_nothing_is_approved_that_a_stage_has_not(
         for number, rules in enumerate(levels):
             mine = {by for at, by in given_ if at == number}
             assert mine <= set(rules.ask)
-            assert len(mine) >= rules.quorum  # type: ignore[operator]
+            assert isinstance(rules.quorum, int)
+            assert len(mine) >= rules.quorum

@@ -21,7 +21,7 @@ SPAN = TypeAdapter(SpanText)
 
 def worker(*hours: str, zone: str = "UTC", **parts: object) -> Person:
     """Return somebody with these hours."""
-    return Person(id="mara", email="m@example.com", time_zone=zone, hours=hours, **parts)  # type: ignore[arg-type]
+    return Person(id="mara", email="m@example.com", time_zone=zone, hours=hours, **parts)
 
 
 def at(text: str) -> datetime:

@@ -24,7 +24,7 @@ from signoff.broker.ledger.store import Store
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 
 async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
@@ -44,11 +44,12 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
     ledger = Ledger(Store.open(redis))
     store = session_service(sessions, agents)
     commit_all, append = ledger.commit_all, store.append_event
+    # What a worker does is counted in its place.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
     store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
-    await Crew(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    await Executor(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
     await apps.close()
     await ledger.close()
 

@@ -86,9 +86,9 @@ class SlackOffice:
         """Do what time would: what a dead process held in Slack's outbox is free now."""
         ledger = self.plant.parts.ledger
         key = f"{ledger.store.prefix}outbox:{stages.deliver('slack')}"
-        async with ledger.store.translated_client() as client:
-            for item in await client.zrange(key, 0, -1):
-                await client.zadd(key, {item: 0}, xx=True)
+        client = ledger.store.client
+        for item in await client.zrange(key, 0, -1):
+            await client.zadd(key, {str(item): 0}, xx=True)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.runners import Runner
@@ -116,9 +117,11 @@ async def test_what_somebody_else_has_run_in_the_session_is_told(
     """An `adk web` on the same database answers and runs it: no second run, and no silence."""
     run = await office.submit("finance", MESSAGE)
     (approval,) = await office.ask(run)
+    agent = office.apps.runner("finance").agent
+    assert isinstance(agent, BaseAgent)
     elsewhere = Runner(
         app_name="finance",
-        agent=office.apps.runner("finance").agent,
+        agent=agent,
         session_service=office.apps.sessions,
     )
     answer = types.FunctionResponse(

@@ -8,9 +8,11 @@ import hmac
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from celery import Celery
 
 from promises.plant import MANAGER, plant
 from signoff.broker import stages
@@ -67,6 +69,7 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
         await audit.verify(here.parts.ledger.store)
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_an_acknowledged_reply_survives_the_gateway_and_the_channels(tmp_path: Path) -> None:
     """The gateway stores before it says 250: kill it then, with nobody there to decide."""
@@ -133,7 +136,8 @@ def _signed(secret: str, body: bytes) -> dict[str, str]:
     }
 
 
-def _purge(celery, queues: list[str]) -> None:
+def _purge(celery: Celery, queues: list[str]) -> None:
     with celery.connection_for_write() as connection:
+        channel: Any = connection.default_channel  # one of Redis: kombu's types have no purge
         for name in queues:
-            connection.default_channel.queue_purge(name)
+            channel.queue_purge(name)

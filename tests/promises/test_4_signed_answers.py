@@ -124,6 +124,7 @@ async def send(here: Plant, card: EmailMessage, raw: bytes) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_no_mail_that_anybody_can_send_decides(tmp_path: Path) -> None:
     """Each attack is noted and decides nothing; then the manager's own signed answer does, once."""

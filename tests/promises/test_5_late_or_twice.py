@@ -39,6 +39,7 @@ async def test_a_reply_after_the_deadline_is_told_that_it_is_too_late(tmp_path: 
         assert "nobody answered in time" in run.text
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_a_yes_and_a_no_at_the_same_moment_are_one_decision(tmp_path: Path) -> None:
     """Mail and command line answer at once, eight times each: one counts, the others are told."""

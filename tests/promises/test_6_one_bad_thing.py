@@ -23,6 +23,7 @@ BOMBS = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_path: Path) -> None:
     """Mail bombs, an agent that does not load, work without a record: the normal run completes."""

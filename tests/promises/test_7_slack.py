@@ -9,13 +9,14 @@ from collections import Counter
 from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
-from channels.slack.office import click_on, view_submission
+from channels.slack.office import MARA_AT, click_on, view_submission
 from promises.plant import MANAGER
-from promises.slack_office import HERE, MARA_AT, SlackOffice, slack_office
+from promises.slack_office import HERE, SlackOffice, slack_office
 from signoff.broker.ledger.follow import follow
 from signoff.broker.server.embedded import free_port
 from signoff.cli.demo import dev_mailbox
@@ -25,6 +26,7 @@ from signoff.core.approvals.events import What
 CLICKS = 200
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_every_way_to_decide_rewrites_every_copy_once(tmp_path: Path) -> None:
     """Buttons, modals, mail and the command line: the agent goes on, and Slack and mail tell it."""
@@ -122,7 +124,7 @@ async def test_deaths_on_the_way_and_many_hands(tmp_path: Path) -> None:
         assert max(office.plant.executions().values()) == 1
 
 
-async def _gateway_dies_before_a_click_counts(office: SlackOffice) -> dict:
+async def _gateway_dies_before_a_click_counts(office: SlackOffice) -> dict[str, Any]:
     run, approval, card = await office.asks("finance", "Reimburse me $2500 for before")
     old = {**card}
     office.slack.failures["auth.test"] = ["held"]

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from deciding import Desk
@@ -132,6 +133,7 @@ def test_a_sandbox_can_be_made() -> None:
     assert done.stderr.count("Read-only file system") == 2
 
 
+@pytest.mark.soak
 async def test_an_approval_goes_the_whole_way_through_the_services(tmp_path: Path) -> None:
     """Each starts on a root that it cannot write to, and does its work there."""
     test_a_sandbox_can_be_made()

@@ -144,7 +144,8 @@ def test_without_a_terminal_and_without_a_reply_it_says_what_to_do(tmp_path: Pat
     assert "make demo REPLY=" in done.stderr
 
 
-@pytest.mark.parametrize("ending", ["interrupt", pytest.param("answers", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("ending", ["interrupt", "answers"])
 def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending: str) -> None:
     """Nonsense is asked about again, an answer goes through, and Ctrl-C leaves nothing behind."""
     with at_a_terminal(tmp_path) as (process, controller):

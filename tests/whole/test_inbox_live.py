@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from builders import MARA, paused
+from builders import MARA, paused, present
 from chromium import Tab, chromium
 from deciding import Desk
 from served import listening
@@ -23,6 +23,8 @@ from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
+
+pytestmark = pytest.mark.soak
 
 ERRORS = "window.errors = []; addEventListener('error', (e) => errors.push(e.message));"
 
@@ -39,7 +41,7 @@ class Inbox:
     async def asked(self) -> Approval:
         """Ask Mara about something that her policy calls harmless."""
         _, (approval,) = await paused(self.ledger)
-        terms = approval.terms.model_copy(update={"batch": True})
+        terms = present(approval.terms).model_copy(update={"batch": True})
         await self.ledger.commit(
             Change().put(approval.model_copy(update={"terms": terms}), was=approval)
         )

@@ -42,8 +42,10 @@ SAID = (
     "The fair in Lisbon takes place in May. Two colleagues have spoken there before, and the early "
     "booking ends tonight, so I would book the stand now."
 )
-KEPT = ("sign-in", "list", "approval", "form", "confirm", "over", "batch", "queues", "charts")
-KEPT += ("security", "away", "all")
+KEPT = (
+    *("sign-in", "list", "approval", "form", "confirm", "over", "batch", "queues", "charts"),
+    *("security", "away", "all"),
+)
 """The pages whose pictures the documentation has."""
 
 
@@ -163,7 +165,8 @@ async def test_every_page(at: Premises) -> None:
     With SIGNOFF_WRITE_DOCS=1 the pictures of the documentation are taken on the way.
     """
     script = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    tab, found, drawn = at.tab, [], bool(os.environ.get("SIGNOFF_WRITE_DOCS"))
+    found: list[tuple[object, ...]] = []
+    tab, drawn = at.tab, bool(os.environ.get("SIGNOFF_WRITE_DOCS"))
     await tab.shape(360, 740, dark=False)
     async for name in tour(at):
         await tab.look(script)

@@ -65,6 +65,7 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
     return waits, await desk.reject(over.id, CLEO, channel="email", reason=HARM)
 
 
+@pytest.mark.soak
 async def test_nothing_that_was_written_runs(at: Premises) -> None:
     """Even without the Content-Security-Policy all of it is text, on every page that shows it."""
     await at.tab.do("Page.setBypassCSP", enabled=True)

@@ -62,6 +62,7 @@ async def answer(server: Dovecot, card: EmailMessage, text: str) -> None:
     await deliver(server.lmtp, str(reply["To"]), reply.as_bytes(), sender=MANAGER)
 
 
+@pytest.mark.soak
 async def test_a_reply_in_the_mailbox_decides_and_a_standby_takes_over(
     office: Plant, server: Dovecot
 ) -> None:

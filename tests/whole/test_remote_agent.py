@@ -7,6 +7,8 @@ import json
 from email.message import EmailMessage
 from pathlib import Path
 
+import pytest
+
 from promises.plant import ROOT, plant
 from signoff.broker.submit import submit
 from signoff.core.approvals.events import What
@@ -20,6 +22,7 @@ def word(mail: EmailMessage) -> str:
     return "reject over budget" if "3500" in body.get_content() else "approve"
 
 
+@pytest.mark.soak
 async def test_an_agent_in_another_process_is_asked_for_and_resumed(tmp_path: Path) -> None:
     """One table of settings, and its runs go the same way: mail, reply, tool, last word."""
     far, here = tmp_path / "far", tmp_path / "here"

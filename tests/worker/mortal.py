@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -58,11 +61,11 @@ def living(office: Office, life: Life) -> Iterator[None]:
         life.step("commit")
         return await commit_all(self, changes)
 
-    async def put(self: object, session: object, event: object) -> object:
+    async def put(self: BaseSessionService, session: Session, event: Event) -> Event:
         life.step("event")
         return await append(self, session, event)
 
-    async def call(self: object, *args: Any, **more: Any) -> AsyncGenerator[Any, None]:
+    async def call(self: shapes.Actor, *args: Any, **more: Any) -> AsyncGenerator[Any, None]:
         life.step("model")
         async for response in think(self, *args, **more):
             yield response
@@ -82,7 +85,7 @@ def living(office: Office, life: Life) -> Iterator[None]:
 async def work(office: Office, stage: str, life: Life) -> None:
     """Work on a stage for as long as a life lasts, and leave behind what a dead process leaves."""
     with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
-        await asyncio.create_task(office.crew.drain(stage))
+        await asyncio.create_task(office.executor.drain(stage))
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
         for key in await client.keys("*lease:*"):

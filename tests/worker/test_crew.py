@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -18,7 +22,7 @@ from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
 from worker.office import AGENTS, MARA, Office
 
@@ -97,11 +101,11 @@ async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> 
     )
     key = session_key(run.app, run.user, run.session)
     await office.ledger.take_lease(key, "somebody", lease=60)
-    assert await office.crew.drain(stages.run("finance")) == 0
+    assert await office.executor.drain(stages.run("finance")) == 0
     assert (await office.ledger.run(run.id)).state is RunState.QUEUED
     await office.ledger.release_lease(key, "somebody")
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
 
 
@@ -145,11 +149,13 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
 ) -> None:
     """All runs are in flight at once: none of them could end before all have begun."""
     runner = office.apps.runner("finance")
+    assert isinstance(runner.agent, LlmAgent)
     model = runner.agent.model
     begun, all_there = 0, asyncio.Event()
+    assert isinstance(model, BaseLlm)
     original = type(model).generate_content_async
 
-    async def gathering(self: object, *args: object, **kwargs: object):
+    async def gathering(self: BaseLlm, *args: Any, **kwargs: Any) -> AsyncIterator[LlmResponse]:
         nonlocal begun
         begun += 1
         if begun >= 100:
@@ -164,11 +170,11 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
         for n in range(100)
     ]
     # One ring is enough: whoever hears it takes as much as the process has slots for.
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert begun >= 100
     # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     states = {run.state for run in await office.ledger.runs([run.id for run in runs])}
     assert states == {RunState.PAUSED}
 
@@ -251,7 +257,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     again = await office.desk.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     again = await office.ledger.run(again.id)
     (linked,) = await office.ledger.approvals(again.approvals)
     assert linked.supersedes == approval.id
@@ -259,7 +265,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     third = await office.desk.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     third = await office.ledger.run(third.id)
     (fresh,) = await office.ledger.approvals(third.approvals)
     assert fresh.supersedes == ""
@@ -323,14 +329,14 @@ class Counting:
 
     def __init__(self) -> None:
         self.at_work = self.most = 0
-        self.crew: Crew | None = None
+        self.executor: Executor | None = None
 
     async def start(self, run: Run, fence: object) -> Turn:
-        """Let others begin meanwhile; a crew that is set is told to begin nothing more."""
+        """Let others begin meanwhile; a executor that is set is told to begin nothing more."""
         self.at_work += 1
         self.most = max(self.most, self.at_work)
-        if self.crew is not None:
-            self.crew.begin_nothing_more()
+        if self.executor is not None:
+            self.executor.begin_nothing_more()
         await asyncio.sleep(0.01)
         self.at_work -= 1
         return Turn(text="done")
@@ -339,27 +345,31 @@ class Counting:
         """Never called."""
         raise NotImplementedError
 
+    async def resumes_each(self, run: Run, approvals: object) -> bool:
+        """Never called."""
+        raise NotImplementedError
+
 
 async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     """No more runs are in work than there are slots, and every stage is worked to its end."""
     runtime = Counting()
-    crew = Crew(office.ledger, runtime, slots=3)
+    executor = Executor(office.ledger, runtime, slots=3)
     for app in ["finance"] * 10 + ["time_off"] * 4:
         await office.desk.submit(app, "hi", user="riley@example.com")
     counts = await asyncio.gather(
-        crew.drain(stages.run("finance")), crew.drain(stages.run("time_off"))
+        executor.drain(stages.run("finance")), executor.drain(stages.run("time_off"))
     )
-    assert (counts, runtime.most) == ([10, 4], 3)
+    assert (list(counts), runtime.most) == ([10, 4], 3)
     assert {run.state for run in await office.ledger.recent_runs()} == {RunState.COMPLETED}
 
 
 async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office) -> None:
     """What is in work is committed, and the rest is left to others, unclaimed."""
     runtime = Counting()
-    runtime.crew = Crew(office.ledger, runtime, slots=2)
+    runtime.executor = Executor(office.ledger, runtime, slots=2)
     for _ in range(4):
         await office.desk.submit("finance", "hi", user="riley@example.com")
-    assert await runtime.crew.drain(stages.run("finance")) == 2
+    assert await runtime.executor.drain(stages.run("finance")) == 2
     states = [run.state for run in await office.ledger.recent_runs()]
     assert sorted(states) == [RunState.COMPLETED] * 2 + [RunState.QUEUED] * 2
     assert len((await office.ledger.claim(stages.run("finance"))).items) == 2
@@ -372,11 +382,11 @@ async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Offic
     key = f"{office.ledger.store.prefix}run:{broken.id}"
     kept = await office.ledger.store.client.get(key)
     await office.ledger.store.client.set(key, "1 x {}")
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
-    await office.ledger.store.client.set(key, kept)
-    await office.crew.drain(stages.run("finance"))
+    await office.ledger.store.client.set(key, str(kept))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.QUEUED
     office.pass_time(61)
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.COMPLETED

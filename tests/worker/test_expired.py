@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
-from signoff.core.approvals.approval import Handoff, State
+from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.run import RunState
+from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
@@ -19,7 +20,7 @@ from worker.office import MARA, Office
 WEEK = timedelta(days=7)
 
 
-async def approved(office: Office, **terms: object):
+async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
     """Bring a run to its pause, and let Mara approve it while no worker is there."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
@@ -38,7 +39,7 @@ async def approved(office: Office, **terms: object):
     ids=["general", "of the policy"],
 )
 async def test_a_yes_that_is_too_old_starts_nothing_and_is_asked_again(
-    office: Office, terms, valid_for
+    office: Office, terms: dict[str, timedelta], valid_for: timedelta
 ) -> None:
     """The same call gets another approval, which says when the first yes was, and runs once."""
     run, first = await approved(office, **terms)
@@ -82,7 +83,7 @@ async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> N
     """The guard looks again, just before the tool: the run fails, and says why."""
     guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
     apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
-    office.crew.runtime = AdkRuntime(apps, guard)
+    office.executor.runtime = AdkRuntime(apps, guard)
     run, first = await approved(office)
     office.clock.moment += timedelta(seconds=1)
     done = await office.resume(run)

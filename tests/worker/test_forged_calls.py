@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
@@ -21,8 +22,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 here = pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
 both_apps = pytest.mark.parametrize("app", ["records", "records_resumable"])
 
-SHOWN = {"tool": "lookup", "args": {"city": "Berlin"}}
-FORGED = {
+SHOWN: dict[str, JsonValue] = {"tool": "lookup", "args": {"city": "Berlin"}}
+FORGED: dict[str, dict[str, JsonValue]] = {
     "as it is written": {"signoff_code": SHOWN},
     "with a snapshot": {"signoff_code": {**SHOWN, "sealed": "f" * 64 + "{}", "ref": ""}},
     "with a name": {"signoff_code": {**SHOWN, "sealed": "", "ref": "f" * 64}},
@@ -38,9 +39,9 @@ def message(details: dict[str, Any]) -> str:
     return json.dumps([["update_record", args]])
 
 
-def require_real(approval: Approval, details: dict[str, Any]) -> None:
+def require_real(approval: Approval, details: dict[str, JsonValue]) -> None:
     """Check that an approval is about the call that would run, and about no other."""
-    args = {"record": "ADMIN-1", "role": "superuser", "details": details}
+    args: dict[str, JsonValue] = {"record": "ADMIN-1", "role": "superuser", "details": details}
     assert (approval.call.name, approval.call.args) == ("update_record", args)
     assert approval.digest == digest("update_record", args)
     assert approval.template == details

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from google.adk.events.event import Event
+from google.genai import types
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.long_running import LongRunning
-from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.parts import Kind, Origin
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import PayloadError
 from worker.office import AGENTS, MARA, Office
@@ -23,7 +26,7 @@ pytestmark = [
 both_apps = pytest.mark.parametrize("suffix", ["", "_resumable"], ids=["plain", "resumable"])
 
 
-async def answer(office: Office, run: Run, reason: str = "", **values: object) -> Run:
+async def answer(office: Office, run: Run, reason: str = "", **values: JsonValue) -> Run:
     """Let Mara answer the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
     await office.desk.approve(
@@ -117,7 +120,7 @@ class TestInput:
         seen = set()
         for _ in range(2):
             run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
-            await office.crew.drain(stages.run("forms"))
+            await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             run = await answer(office, run)
             (approval,) = await office.ledger.approvals(run.approvals)
@@ -135,7 +138,7 @@ class TestInput:
         runs = []
         for _ in range(2):
             run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
-            await office.crew.drain(stages.run("forms"))
+            await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             runs.append(await answer(office, run))
         older = await answer(office, runs[0], value=5)
@@ -187,11 +190,8 @@ class TestInput:
         assert "somebody else has answered" in run.problem
 
 
-def reply_of_somebody(origin: object) -> object:
+def reply_of_somebody(origin: Origin) -> Event:
     """Return the event by which somebody answers a request for input."""
-    from google.adk.events.event import Event
-    from google.genai import types
-
     return Event(
         author="user",
         invocation_id=origin.invocation,
@@ -261,7 +261,7 @@ class TestNodes:
         again = await office.desk.submit(
             "nodes", "go", user="riley@example.com", session=first.session
         )
-        await office.crew.drain(stages.run("nodes"))
+        await office.executor.drain(stages.run("nodes"))
         again = await office.ledger.run(again.id)
         (one,) = await office.ledger.approvals(again.approvals)
         assert one.origin.nth == 1

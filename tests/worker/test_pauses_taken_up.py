@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from _pytest.mark import ParameterSet
 from google.adk.events.event import Event
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -18,7 +20,7 @@ from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, user_messages, work_until_death
 
 MESSAGES = {"ticket": "ask:50 pay:A", "ticket_resumable": "ask:50 pay:A"}
-ANSWERS: dict[object, dict[str, object]] = {
+ANSWERS: dict[JsonValue, dict[str, JsonValue]] = {
     "Where to?": {"street": "x", "country": "NO"},
     "How many?": {"value": 3},
     "Which code?": {"value": "0042"},
@@ -52,10 +54,13 @@ NODE_TURNS = {
 }
 
 
-def deaths(turns: dict[tuple[str, int], int]) -> list[tuple[str, int, int, bool]]:
-    """Return every place to die at: app, turn, step, and whether after it or before it."""
+def deaths(turns: dict[tuple[str, int], int]) -> list[ParameterSet]:
+    """Return every place to die at: app, turn, step, and whether after it or before it.
+
+    To die before a step leaves what a death after the step before it leaves, so the half is soak.
+    """
     return [
-        (app, turn, step, after)
+        pytest.param(app, turn, step, after, marks=() if after else pytest.mark.soak)
         for (app, turn), steps in turns.items()
         for step in range(1, steps + 1)
         for after in (False, True)
@@ -117,7 +122,7 @@ async def test_a_death_at_any_step_of_any_turn_changes_nothing(
                 lay(patch, office, fuse)
                 await work_until_death(office, stage)
             assert fuse.blown
-        await office.crew.drain(stage)
+        await office.executor.drain(stage)
         run = await office.ledger.run(run.id)
         if run.state is not RunState.PAUSED:
             break

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import pytest
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -25,6 +29,9 @@ class Died(BaseException):
     """The process is gone: nothing catches this."""
 
 
+T = TypeVar("T")
+
+
 class Fuse:
     """Blows at the n-th step, before or after the step is done."""
 
@@ -33,7 +40,7 @@ class Fuse:
         self.after = after
         self.blown = False
 
-    async def step(self, do: Callable[[], Any]) -> Any:
+    async def step(self, do: Callable[[], Awaitable[T]]) -> T:
         """Do a step, unless it is the one to die at."""
         self.left -= 1
         if self.left != 0:
@@ -51,7 +58,7 @@ def lay(monkeypatch: pytest.MonkeyPatch, office: Office, fuse: Fuse) -> None:
     async def commit(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
         return await fuse.step(lambda: commit_all(self, changes))
 
-    async def put(self: object, session: object, event: object) -> object:
+    async def put(self: BaseSessionService, session: Session, event: Event) -> Event:
         return await fuse.step(lambda: append(self, session, event))
 
     monkeypatch.setattr(Ledger, "commit_all", commit)
@@ -61,7 +68,7 @@ def lay(monkeypatch: pytest.MonkeyPatch, office: Office, fuse: Fuse) -> None:
 async def work_until_death(office: Office, stage: str) -> None:
     """Work on a stage like a worker that may die there."""
     with contextlib.suppress(Died):
-        await asyncio.create_task(office.crew.drain(stage))
+        await asyncio.create_task(office.executor.drain(stage))
     # What a dead process leaves behind are its leases, and those run out.
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
@@ -85,7 +92,7 @@ async def user_messages(office: Office, run: Run) -> list[str]:
 
 
 STEPS = range(1, 9)
-CASES: dict[str, tuple[str, dict[str, object]]] = {
+CASES: dict[str, tuple[str, dict[str, JsonValue]]] = {
     "finance": ("Reimburse me $2500 for the conference", {}),
     "time_off": ("I need 5 days off", {"approved_days": 3}),
 }
@@ -106,7 +113,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     assert run.state is RunState.PAUSED
     assert len(run.approvals) == 1
@@ -164,13 +171,13 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     """Nobody is paid twice, whoever is not paid is in doubt, and every run comes to an end."""
     run = await office.desk.submit(app, "pay", user="riley@example.com")
     if stage is stages.resume:
-        await office.crew.drain(stages.run(app))
+        await office.executor.drain(stages.run(app))
         await office.approve(await office.ledger.run(run.id))
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=True))
         await work_until_death(office, stage(app))
     if stage is stages.run:
-        await office.crew.drain(stages.run(app))
+        await office.executor.drain(stages.run(app))
         await office.approve(await office.ledger.run(run.id))
     run = await office.resume(await office.ledger.run(run.id))
     paid = [str(line["paid"]) for line in office.executed()]
@@ -230,5 +237,5 @@ async def test_a_tool_that_kills_every_worker_is_retried_three_times_and_then_as
     assert run.state is RunState.PAUSED
 
 
-async def _die(*_: object, **__: object) -> None:
+async def _die(*_: object, **__: Any) -> None:
     raise Died

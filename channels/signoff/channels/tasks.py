@@ -13,12 +13,19 @@ from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
-from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.inbound.intake import Intake, Read, SentLines, read_here
+from signoff.channels.email.inbound.intake import (
+    Intake,
+    Proves,
+    Read,
+    SentLines,
+    read_here,
+)
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline.bundles import Bundling
 from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.informing import Notifications
 from signoff.channels.pipeline.port import Channel
 from signoff.channels.pipeline.route import Router
 from signoff.core.base.errors import LedgerError
@@ -52,6 +59,8 @@ class Services:
         required: What must be proven about that; see `Intake`.
         key: Makes the codes in our Message-IDs, as for the email channel; see `Intake`.
         rewriting: Domains of relays that replace our Message-IDs; see `Intake`.
+        bundling: When several cards become one message; None for never.
+        notifications: How people are told who do not decide.
     """
 
     ledger: Ledger
@@ -66,10 +75,12 @@ class Services:
     read: Read = read_here
     limits: Limits | None = None
     owners: Mapping[str, str] = field(default_factory=dict)
-    authenticator: Authenticator | None = None
+    authenticator: Proves | None = None
     required: EmailProof = EmailProof.TOKEN_FROM
     key: MessageKey | None = None
     rewriting: Sequence[str] = ()
+    bundling: Bundling | None = None
+    notifications: Notifications = field(default_factory=Notifications)
 
 
 def make_router(services: Services) -> Router:
@@ -81,6 +92,7 @@ def make_router(services: Services) -> Router:
         directory=services.directory,
         channels=[channel.name for channel in services.channels],
         owners=services.owners,
+        notifications=services.notifications,
     )
 
 
@@ -100,7 +112,13 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(
-            services.ledger, channel, directory=services.directory, inbox=services.inbox
+            services.ledger,
+            channel,
+            directory=services.directory,
+            inbox=services.inbox,
+            roster=services.decisions.roster,
+            bundling=services.bundling,
+            notifications=services.notifications,
         )
         found[stages.deliver(channel.name)] = delivery.drain
     return found

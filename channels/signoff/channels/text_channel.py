@@ -10,7 +10,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
-from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.words.phrases import moment
 from signoff.core.approvals.parts import Shown
@@ -72,11 +72,21 @@ def _text(message: Message, card: Card) -> str:
             lines.append(f"To be filled in: {', '.join(map(_field, card.fields))}")
         lines.append(f"Digest: {card.digest}")
     else:
-        lines += [message.text, f"For instance: {message.example}" if message.example else ""]
+        lines += [
+            message.text,
+            *map(_entry, message.entries),
+            f"For instance: {message.example}" if message.example else "",
+        ]
     if message.kind is Kind.OUTCOME:
         # It takes the place of the card, where people look up what was asked.
         lines += [card.title, *rows, f"Requested by: {card.requester}"]
     return "\n".join(line for line in lines if line)
+
+
+def _entry(entry: Entry) -> str:
+    """Name one request of a bundle, and where it can be read."""
+    ended = f": {entry.outcome}" if entry.outcome else ""
+    return f"- {entry.title} {entry.about}".rstrip() + f"{ended} {entry.link}".rstrip()
 
 
 def _field(row: Row) -> str:

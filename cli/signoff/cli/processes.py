@@ -69,7 +69,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
-    from signoff.worker.executor import Crew  # noqa: PLC0415
+    from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -104,7 +104,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         ),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(
+    executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
@@ -123,8 +123,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
-        register=lambda loop: tasks.register(parts.celery, loop, crew),
-        stopping=crew.begin_nothing_more,
+        register=lambda loop: tasks.register(parts.celery, loop, executor),
+        stopping=executor.begin_nothing_more,
         close=close,
     )
 
@@ -140,11 +140,12 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
-    from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import Provers, Readers  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
@@ -159,6 +160,7 @@ def run_channels(settings: Settings) -> int:
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
     readers = Readers(most=limits.readers, seconds=limits.seconds)
+    provers = Provers(settings.email.authenticator(), most=limits.readers, seconds=limits.seconds)
     more = further_channels(settings, parts.ledger)
     services = tasks.Services(
         ledger=parts.ledger,
@@ -170,7 +172,8 @@ def run_channels(settings: Settings) -> int:
         channels=[email, *more.channels],
         mailbox=settings.email.mailbox,
         inbox=settings.inbox,
-        authenticator=settings.email.authenticator(),
+        notifications=settings.notifications.as_told(),
+        authenticator=provers,
         required=settings.email.required,
         key=key,
         rewriting=settings.email.message_id_domains,
@@ -182,6 +185,7 @@ def run_channels(settings: Settings) -> int:
         ),
         read=readers.read,
         limits=Limits(parts.ledger, limits),
+        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
     )
     router = tasks.make_router(services)
     drains = tasks.drains(services, router)
@@ -201,6 +205,7 @@ def run_channels(settings: Settings) -> int:
         for sender in senders.values():
             await sender.close()
         await readers.close()
+        await provers.close()
         await more.close()
         if keeper is not None:
             await keeper[1]()

@@ -19,15 +19,21 @@ class FakeChannel:
     Args:
         name: What it is called; the router asks through ``email``.
         respond: Returns what comes of a message; by default every one is delivered.
+        bundles: Whether it takes several cards in one message; see `Bundles` of the port.
 
     Attributes:
         delivered: The messages that were delivered, the oldest first; a test may empty it.
     """
 
     def __init__(
-        self, name: str = "email", *, respond: Callable[[Message], Result] | None = None
+        self,
+        name: str = "email",
+        *,
+        respond: Callable[[Message], Result] | None = None,
+        bundles: bool = False,
     ) -> None:
         self.name = name
+        self.bundles = bundles
         self.delivered: list[Message] = []
         self._respond = respond or (
             lambda message: Delivered(f"fake:{message.id}", shown=Shown.COMPLETE)

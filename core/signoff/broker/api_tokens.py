@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.core.access.api_tokens import Access, Scope
+from signoff.core.access.api_tokens import Access
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import InvalidToken, TokenNotFound
 from signoff.core.directory.people import Directory

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from signoff.broker.directory.rotation import TurnKeeper
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import (
+    AnnounceMilestone,
     AskLevel,
     AskOthers,
     CloseCard,
@@ -19,6 +20,7 @@ from signoff.broker.work import (
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.deliveries import is_short
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.run import Run, RunState, Watch
 from signoff.core.policies.policy import Resume
 
@@ -104,6 +106,7 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
             rewrite(change, after, asked)
     if after.reminded > was.reminded:
         change.send(Remind(approval=after.id, turn=after.turn, nth=after.reminded))
+    announce(change, after, milestone_of(was, after))
     return change
 
 
@@ -143,10 +146,37 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
 
 
 def tell_outcome(change: Change, approval: Approval) -> None:
-    """Add to a change that everybody who was asked is told how it ended."""
+    """Add to a change that everybody who was asked, or is informed, is told how it ended."""
     for asked in approval.asked:
         if not asked.problem:
             change.send(CloseCard(channel=asked.channel, approval=approval.id, person=asked.key))
+    announce(change, approval, Milestone.ENDED)
+
+
+def announce(
+    change: Change,
+    approval: Approval,
+    milestone: Milestone | None,
+    *,
+    remarks: str = "",
+    problem: str = "",
+) -> None:
+    """Add to a change that `route` tells those who do not decide what has happened, if anything.
+
+    Calls that were decided without asking anybody are in the audit alone.
+    """
+    if milestone is None or approval.since is None:
+        return
+    at_a_level = approval.state is State.PENDING
+    change.send(
+        AnnounceMilestone(
+            approval=approval.id,
+            milestone=milestone,
+            of_turn=approval.turn if at_a_level else "",
+            remarks=remarks,
+            problem=problem,
+        )
+    )
 
 
 def send_work(change: Change, run: Run) -> Change:

@@ -10,6 +10,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from signoff.broker import stages
 from signoff.broker.old_work import for_last_release, known_now, of_last_release
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
 from signoff.core.base.model import Value
 
@@ -195,7 +197,37 @@ class TellMove(_Routing):
         return f"moved:{self.approval}:{self.move}:{self.version}"
 
 
+class AnnounceMilestone(_Routing):
+    """Tell those who do not decide: the requester, and people to be informed.
+
+    Attributes:
+        milestone: What has happened.
+        of_turn: Stands for the level at which it has.
+        remarks: The agent's last words.
+        problem: Why the call could not be carried out.
+    """
+
+    work: Literal["announce_milestone"] = "announce_milestone"
+    milestone: Milestone
+    of_turn: str = ""
+    remarks: str = ""
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each milestone, and for each level where there are several."""
+        return _joined("milestone", self.approval, self.milestone, self.of_turn)
+
+
 # -- deliver.<channel> -------------------------------------------------------------------------
+
+
+class Bundling(StrEnum):
+    """What was decided about listing a card with others; see `SendBundle`."""
+
+    UNDECIDED = ""
+    WAITS = "waits"
+    ALONE = "alone"
 
 
 class _Delivery(_Work):
@@ -225,11 +257,15 @@ class SendCard(_Delivery):
     Attributes:
         turn: Stands for the level at which they are asked.
         token: What lets them answer (secret), "" where the channel needs none.
+        held: Whether the audit knows that it waits for the person's working hours.
+        bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
     """
 
     work: Literal["send_card"] = "send_card"
     turn: str = ""
     token: str = ""
+    held: bool = False
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -321,6 +357,36 @@ class ReportResult(_Delivery):
         return f"end:{self.approval}:{self.person}"
 
 
+class SendStatus(_Delivery):
+    """Tell somebody how an approval stands who does not decide it.
+
+    Attributes:
+        milestone: What has happened.
+        of_turn: Stands for the level at which it has.
+        requests: Whether it goes to the requester.
+        address: Where it goes; "" for where the directory says.
+        until_done: Whether the same person is told, too, when the call is done.
+        mailed: Whether they are told by mail as well.
+        remarks: The agent's last words.
+        problem: Why the call could not be carried out.
+    """
+
+    work: Literal["send_status"] = "send_status"
+    milestone: Milestone
+    of_turn: str = ""
+    requests: bool = False
+    address: str = ""
+    until_done: bool = False
+    mailed: bool = False
+    remarks: str = ""
+    problem: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each person and milestone, and for each level where there are several."""
+        return _joined("status", self.approval, self.person, self.milestone, self.of_turn)
+
+
 class _Message(_Delivery):
     """A message of its own, beside the card.
 
@@ -349,11 +415,13 @@ class SendReminder(_Message):
     Attributes:
         turn: Stands for the level.
         nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
+        bundling: See `SendCard`.
     """
 
     work: Literal["send_reminder"] = "send_reminder"
     turn: str
     nth: str
+    bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
@@ -387,6 +455,93 @@ class AskRequester(_Message):
     def id(self) -> str:
         """One for each cause."""
         return f"notice:{self.cause}"
+
+
+class Listed(Value):
+    """One of several approvals in a bundle.
+
+    Attributes:
+        approval: The id of the approval.
+        turn: Stands for the level at which the person is asked.
+    """
+
+    approval: str
+    turn: str = ""
+
+
+class BundleKind(StrEnum):
+    """What a bundle stands for."""
+
+    CARDS = "cards"
+    """A card for each approval."""
+    REMINDERS = "reminders"
+    """A reminder of each."""
+    ANSWER = "answer"
+    """Nothing new: somebody has answered a bundle, which does not say what they mean."""
+
+
+class _List(_Work):
+    """Work on one message that lists several approvals.
+
+    Attributes:
+        channel: The channel.
+        person: Who it goes to; see `Asked.key`.
+        bundle: The id of the bundle.
+        failed: See `_Delivery`.
+    """
+
+    channel: str
+    person: str
+    bundle: str
+    failed: int = 0
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.deliver(self.channel)
+
+
+class SendBundle(_List):
+    """Ask a person about several approvals with one message.
+
+    Attributes:
+        purpose: What it stands for.
+        listed: The approvals.
+        address: Where to, in the channel's terms.
+        token: What an answer to it carries (secret); it decides nothing. "" where the channel needs
+            none.
+        reply_to: What the person's own message was called, "" where there was none.
+        cause: What it answers, "" where nobody has asked for it.
+    """
+
+    work: Literal["send_bundle"] = "send_bundle"
+    purpose: BundleKind = BundleKind.CARDS
+    listed: tuple[Listed, ...]
+    address: str
+    token: str = ""
+    reply_to: str = ""
+    cause: str = ""
+
+    @property
+    def id(self) -> str:
+        """One for each bundle, and for each answer to it."""
+        return _joined("bundle", self.bundle, self.cause)
+
+
+class UpdateBundle(_List):
+    """Rewrite a bundle: one of its approvals has ended, or has gone on to others.
+
+    Attributes:
+        cause: The id of the item that would have rewritten a card of its own.
+    """
+
+    work: Literal["update_bundle"] = "update_bundle"
+    cause: str
+
+    @property
+    def id(self) -> str:
+        """One for each cause."""
+        return f"list:{self.cause}"
 
 
 def card_id(approval: str, person: str, turn: str) -> str:
@@ -528,7 +683,9 @@ Closing = CloseCard | CloseLevel | ReportFailure | ReportResult
 Notice = SendReminder | SendNotice | AskRequester
 """What is a message of its own."""
 
-DeliveryWork = SendCard | UpdateCard | Closing | Notice
+DeliveryWork = SendCard | UpdateCard | Closing | SendStatus | Notice
+
+BundleWork = SendBundle | UpdateBundle
 
 RouteWork = (
     RouteApproval
@@ -539,9 +696,41 @@ RouteWork = (
     | StaffStage
     | RescuePoisoned
     | TellMove
+    | AnnounceMilestone
 )
 
-Work = RouteWork | DeliveryWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+
+class Purpose(StrEnum):
+    """What something is delivered for."""
+
+    ASK = "ask"
+    """Somebody is asked, or reminded, and is waited for."""
+    REPLY = "reply"
+    """Somebody reads what their own message or click has done."""
+    UPDATE = "update"
+    """A card that was delivered is written anew, or closed."""
+    INFORM = "inform"
+    """Somebody is told who need do nothing about it. It is never urgent."""
+
+
+def purpose_of(work: DeliveryWork) -> Purpose:
+    """Return what work is delivered for.
+
+    How an approval ended is a message of its own where a channel rewrites no cards; it informs.
+    """
+    match work:
+        case SendCard() | SendReminder() | AskRequester():
+            return Purpose.ASK
+        case SendNotice():
+            return Purpose.REPLY
+        case UpdateCard():
+            return Purpose.UPDATE
+    return Purpose.INFORM
+
+
+Work = (
+    RouteWork | DeliveryWork | BundleWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+)
 
 _ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator="work")])
 

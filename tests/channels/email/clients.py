@@ -162,50 +162,43 @@ def styles() -> Iterator[Style]:
     yield from _others()
 
 
+def below(head: str, mark: Callable[[str], str] = str) -> Callable[[str], str]:
+    """Return what puts a text below a head, marked or as it is."""
+    return lambda text: head + mark(text)
+
+
+def _tight(text: str) -> str:
+    return marked(text, ">")
+
+
+def _inside(head: str) -> Callable[[str], str]:
+    return lambda text: marked(head + text)
+
+
 def _attributed() -> Iterator[Style]:
     for client, lines in (("gmail", WROTE), ("apple", APPLE), ("thunderbird", THUNDERBIRD)):
         for language, line in lines.items():
-            yield Style(client, language, True, lambda text, a=line: f"{a}\n\n{marked(text)}")
-            yield Style(
-                f"{client} tight", language, True, lambda text, a=line: f"{a}\n{marked(text, '>')}"
-            )
-            yield Style(
-                f"{client} folded",
-                language,
-                True,
-                lambda text, a=line: f"{folded(a)}\n{marked(text)}",
-            )
-            yield Style(f"{client} bare", language, False, lambda text, a=line: f"{a}\n\n{text}")
-            yield Style(
-                f"{client} inside", language, True, lambda text, a=line: marked(f"{a}\n\n{text}")
-            )
+            yield Style(client, language, True, below(f"{line}\n\n", marked))
+            yield Style(f"{client} tight", language, True, below(f"{line}\n", _tight))
+            yield Style(f"{client} folded", language, True, below(f"{folded(line)}\n", marked))
+            yield Style(f"{client} bare", language, False, below(f"{line}\n\n"))
+            yield Style(f"{client} inside", language, True, _inside(f"{line}\n\n"))
 
 
 def _copied() -> Iterator[Style]:
     rule = "_" * 32 + "\n"
     for language in LABELS:
-        yield Style(
-            "outlook desktop", language, False, lambda text, a=language: f"{block(a)}\n{text}"
-        )
-        yield Style(
-            "outlook web", language, False, lambda text, a=language: f"{rule}{block(a)}\n{text}"
-        )
-        yield Style(
-            "outlook plain", language, False, lambda text, a=language: f"{block(a, '*')}\n{text}"
-        )
-        yield Style(
-            "outlook marked", language, True, lambda text, a=language: marked(f"{block(a)}\n{text}")
-        )
+        copied = f"{block(language)}\n"
+        yield Style("outlook desktop", language, False, below(copied))
+        yield Style("outlook web", language, False, below(rule + copied))
+        yield Style("outlook plain", language, False, below(f"{block(language, '*')}\n"))
+        yield Style("outlook marked", language, True, _inside(copied))
     for language, heading in HEADINGS.items():
+        copied = block(language) if language in LABELS else ""
         for rules in ("-----", "-------- "):
             line = f"{rules}{heading}{rules[::-1]}"
-            yield Style("heading", language, False, lambda text, a=line: f"{a}\n{text}")
-            yield Style(
-                "gmx",
-                language,
-                False,
-                lambda text, a=line, b=language: f"{a}\n{block(b) if b in LABELS else ''}\n{text}",
-            )
+            yield Style("heading", language, False, below(f"{line}\n"))
+            yield Style("gmx", language, False, below(f"{line}\n{copied}\n"))
 
 
 def _others() -> Iterator[Style]:
@@ -229,9 +222,9 @@ def _others() -> Iterator[Style]:
         "qq": f"------------------ Original ------------------\nFrom: {WHO}",
     }
     for client, line in lines.items():
-        yield Style(client, "", False, lambda text, a=line: f"{a}\n\n{text}")
+        yield Style(client, "", False, below(f"{line}\n\n"))
         if "wrote" in line or "schrieb" in line:
-            yield Style(f"{client} marked", "", True, lambda text, a=line: f"{a}\n\n{marked(text)}")
-    yield Style("nothing", "", False, lambda text: text)
+            yield Style(f"{client} marked", "", True, below(f"{line}\n\n", marked))
+    yield Style("nothing", "", False, str)
     yield Style("only marks", "", True, marked)
     yield Style("initials", "", True, lambda text: marked(text, "SO> "))

@@ -4,17 +4,17 @@ import os
 import sys
 
 from signoff.channels.email.inbound import reader
-from signoff.channels.email.parsing.reading import IncomingMail, read_mail
+from signoff.channels.email.parsing.reading import IncomingMail, SentLines, read_mail
 
 
-def odd(raw: bytes, sent_lines=()) -> IncomingMail:
+def odd(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
     """Read a mail, unless it says otherwise."""
     while b"!hang" in raw:
         pass
     if b"!sleep" in raw:
         sys.stdin.buffer.read()
     if b"!eat" in raw:
-        return bytes(1 << 40)
+        bytes(1 << 40)
     if b"!die" in raw:
         os._exit(3)
     if b"!bug" in raw:
@@ -23,6 +23,6 @@ def odd(raw: bytes, sent_lines=()) -> IncomingMail:
     return read_mail(raw, sent_lines)
 
 
-reader.read_mail = odd
+reader.__dict__["read_mail"] = odd
 if __name__ == "__main__":
     reader.main(int(sys.argv[1]), int(sys.argv[2]))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from pydantic import JsonValue
 
 from answered import Verdict
 from channels.email.clients import WORDS, marked
@@ -29,7 +30,7 @@ SHARDS = 4
 SLOWEST = 2.0
 """Seconds of the processor for one message."""
 
-TEMPLATE = {"approved_days": 0}
+TEMPLATE: JsonValue = {"approved_days": 0}
 HEAD = (
     "From: Mara Lind <mara@example.com>\r\nTo: approvals+aaaabbbbccccddddeeeeffff22@signoff.example"
     "\r\nSubject: =?utf-8?B?UmU6IEFwcHJvdmFs?= needed\r\nDate: Mon, 2 Mar 2026 10:00:00 +0100\r\n"
@@ -180,7 +181,7 @@ def test_damaged_mail_is_read_or_refused_at_once(shard: int) -> None:
         raw = damaged(dice, silent=silent)
         start = time.process_time()
         try:
-            template = TEMPLATE if number % 3 else None
+            template: JsonValue = TEMPLATE if number % 3 else None
             read = explain_mail(read_mail(raw), ReplyContext(fields=template))
         except UnreadableMail:
             read = None

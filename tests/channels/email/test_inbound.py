@@ -8,11 +8,13 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import aiosmtplib
 import pytest
 from structlog.testing import LogCapture
 
+from builders import present
 from channels.conftest import write_certificate
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -28,7 +30,7 @@ MAILBOX = "approvals@signoff.example"
 MAIL = b"From: mara@example.com\r\nSubject: Re: x\r\n\r\napprove\r\n.dot\r\n"
 
 
-def settings(**inbound):
+def settings(**inbound: Any) -> EmailSettings:
     """Return settings that listen on a port of the system's choice."""
     return EmailSettings(mailbox=MAILBOX, inbound=InboundSettings(**({"port": 0} | inbound)))
 
@@ -51,7 +53,13 @@ async def address(ledger: Ledger) -> str:
     return f"approvals+{token}@signoff.example"
 
 
-async def send(server, recipients, raw=MAIL, sender="mara@example.com", **options):
+async def send(
+    server: MailServer,
+    recipients: list[str],
+    raw: bytes = MAIL,
+    sender: str = "mara@example.com",
+    **options: Any,
+) -> Any:
     """Send a mail as a mail server would."""
     client = aiosmtplib.SMTP(
         hostname="127.0.0.1", port=server.port, local_hostname="mx.example", start_tls=False
@@ -67,7 +75,7 @@ async def test_a_mail_is_stored_with_its_envelope(
     _, answer = await send(server, [address])
 
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.raw == MAIL
     assert (stored.sender, stored.recipients) == ("mara@example.com", (address,))
     assert item.body["mail"] == mail_key(
@@ -154,7 +162,7 @@ async def test_the_empty_sender_of_a_bounce(
     writer.close()
     await writer.wait_closed()
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.sender == ""
     assert stored.traced.startswith(b"Return-Path: <>\r\n")
 
@@ -207,7 +215,7 @@ async def test_utf8_addresses_and_eight_bit_text(
         mail_options=["SMTPUTF8"],
     )
     (item,) = (await ledger.claim("intake")).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert stored.sender == "müller@example.com"
     assert not stored.traced.startswith(b"Return-Path")
 
@@ -266,7 +274,7 @@ async def test_a_ledger_that_fails_at_the_end_is_not_hidden(
     """When the mail cannot be stored, the answer to its data is that it may come again."""
     from signoff.core.base.errors import LedgerUnavailable
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise LedgerUnavailable("away")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -280,7 +288,7 @@ async def test_a_bug_of_ours_is_the_senders_to_try_again(
 ) -> None:
     """An unexpected error tells the sender nothing about us, and to come again."""
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise KeyError("secret detail")
 
     monkeypatch.setattr(ledger, "commit", commit)
@@ -366,7 +374,7 @@ async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
     """Starts servers that offer STARTTLS."""
     running = []
 
-    async def start(**inbound: object) -> MailServer:
+    async def start(**inbound: Any) -> MailServer:
         server = MailServer(settings(**({"certificate": certificate} | inbound)), ledger)
         await server.start()
         running.append(server)
@@ -377,12 +385,14 @@ async def encrypted(ledger: Ledger, certificate: Path) -> AsyncIterator[Start]:
         await server.stop()
 
 
-def trusting(certificate):
+def trusting(certificate: Path) -> ssl.SSLContext:
     """Return the TLS of a client that trusts this certificate alone."""
     return ssl.create_default_context(cafile=certificate)
 
 
-async def connected(server, context, *, start_tls=True):
+async def connected(
+    server: MailServer, context: ssl.SSLContext | None, *, start_tls: bool = True
+) -> aiosmtplib.SMTP:
     """Return a client that has said hello, encrypted or not."""
     client = aiosmtplib.SMTP(
         hostname="localhost",

@@ -45,7 +45,7 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     await running.stop()
 
 
-async def send(server, address, n, sender="mara@example.com"):
+async def send(server: MailServer, address: str, n: int, sender: str = "mara@example.com") -> int:
     """Send a mail and return the code that it got."""
     raw = f"From: {sender}\r\nSubject: {n}\r\n\r\nx\r\n"
     try:

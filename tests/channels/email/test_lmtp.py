@@ -2,11 +2,12 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 
 import pytest
 
+from builders import present
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
@@ -44,7 +45,9 @@ async def server(ledger: Ledger) -> AsyncIterator[MailServer]:
     await running.stop()
 
 
-async def swaks(server, *recipients, body="approve"):
+async def swaks(
+    server: MailServer, *recipients: str, body: str = "approve"
+) -> tuple[int | None, str]:
     """Send a mail by LMTP with swaks; return its exit code and what was said."""
     if shutil.which("swaks") is None:
         missing("swaks", "apt-get install swaks")
@@ -60,7 +63,9 @@ async def swaks(server, *recipients, body="approve"):
     return process.returncode, said.decode()
 
 
-async def talk(server, *lines):
+async def talk(
+    server: MailServer, *lines: bytes
+) -> tuple[list[bytes], asyncio.StreamReader, asyncio.StreamWriter]:
     """Send lines one after the other, and return the first line of each answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answers = [await reader.readline()]
@@ -72,7 +77,7 @@ async def talk(server, *lines):
     return answers, reader, writer
 
 
-def opening(addresses):
+def opening(addresses: Iterable[str]) -> tuple[bytes, ...]:
     """Return the commands up to the mail."""
     recipients = [b"RCPT TO:<" + one.encode() + b">" for one in addresses]
     return (b"LHLO mx.example", b"MAIL FROM:<mara@example.com>", *recipients, b"DATA")
@@ -86,7 +91,7 @@ async def test_swaks_delivers_and_each_recipient_has_an_answer(
     assert code == 0, said
     assert said.count("250 2.0.0 OK, stored") == 2
     (item,) = (await ledger.claim(stages.INTAKE)).items
-    stored = await load(ledger, item.body["mail"])
+    stored = present(await load(ledger, item.body["mail"]))
     assert list(stored.recipients) == addresses
     assert b"approve" in stored.raw
 
@@ -136,11 +141,15 @@ async def test_what_is_too_large_is_refused_for_each_recipient(
 
 @pytest.mark.parametrize("error", [LedgerUnavailable("away"), KeyError("a bug")])
 async def test_what_fails_here_is_deferred_for_each_recipient(
-    server: MailServer, ledger: Ledger, addresses: list[str], monkeypatch: pytest.MonkeyPatch, error
+    server: MailServer,
+    ledger: Ledger,
+    addresses: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
     """Redis that goes away in between, and a bug of ours, lose nothing."""
 
-    async def commit(change) -> None:
+    async def commit(change: Change) -> None:
         raise error
 
     monkeypatch.setattr(ledger, "commit", commit)

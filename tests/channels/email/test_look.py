@@ -21,7 +21,7 @@ from channels.email.test_render import (
 )
 from signoff.channels.email.outbound.render import html, mailto, plain_text, render
 from signoff.channels.email.parsing.markup import text_of_html
-from signoff.channels.pipeline.port import Kind
+from signoff.channels.pipeline.port import Kind, Message
 
 CARD = make_message(hint="Is this in the budget?\nI think so.", template={"days": 0, "note": ""})
 END = make_notice(
@@ -44,17 +44,17 @@ class Seen(HTMLParser):
         self._in_sheet = False
         self.feed(markup)
 
-    def handle_starttag(self, tag, attrs) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep it."""
         self.tags.append((tag, dict(attrs)))
         self._in_sheet = tag == "style"
 
-    def handle_data(self, data) -> None:
+    def handle_data(self, data: str) -> None:
         """Keep what a style sheet consists of."""
         if self._in_sheet:
             self.sheets += data
 
-    def handle_endtag(self, tag) -> None:
+    def handle_endtag(self, tag: str) -> None:
         """Leave the sheet."""
         self._in_sheet = False
 
@@ -65,7 +65,7 @@ def words(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("message", [CARD, END, make_notice()], ids=["card", "end", "notice"])
-def test_both_parts_say_the_same(message) -> None:
+def test_both_parts_say_the_same(message: Message) -> None:
     """What is a word in one part is one in the other; only the buttons are in the HTML alone."""
     text = words(plain_text(message, SETTINGS))
     markup = words(text_of_html(html(message, SETTINGS)))
@@ -141,7 +141,7 @@ def test_a_button_is_written_as_every_phone_reads_it() -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
-def test_no_text_of_others_ever_makes_a_header(tool, name, reason) -> None:
+def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str) -> None:
     """CVE-2024-6923: whatever stands in a name, a call or a reason, the fields are the same."""
     usual = parsed(make_notice()).keys()
     message = make_notice(

@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from channels.email.clients import PHONE, WORDS
@@ -69,19 +70,24 @@ def test_our_own_page_decides_nothing(container: str) -> None:
     for above in ("", "<div><br></div>", "<div>Sent from my iPhone</div>"):
         for document in (BODY, OURS):
             reply = read_reply(text_of_html(above + container.format(document)))
-            for template in (None, {"approved_days": 0}):
+            templates: tuple[JsonValue, ...] = (None, {"approved_days": 0})
+            for template in templates:
                 assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_an_answer_above_is_understood(container: str, way: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_an_answer_above_is_understood(name: str, way: str) -> None:
     """What the person wrote above the quotation is read, in ten languages."""
-    for language, (yes, no) in WORDS.items():
+    container, words = CONTAINERS[name], WAYS[way]
+    # Three of the languages for each pair, so that each meets many of them.
+    first = list(CONTAINERS).index(name) + list(WAYS).index(way)
+    for language in [*WORDS, *WORDS][first % len(WORDS) :][:3]:
+        yes, no = WORDS[language]
         for end in ("", f"<div>{PHONE[language]}</div>"):
             page = end + container.format(BODY)
-            assert answered(way.format(yes) + page) is Verdict.APPROVE, yes
-            assert answered(way.format(no) + page) is Verdict.REJECT, no
+            assert answered(words.format(yes) + page) is Verdict.APPROVE, yes
+            assert answered(words.format(no) + page) is Verdict.REJECT, no
 
 
 @pytest.mark.parametrize("name", ["gmail", "apple", "thunderbird", "yahoo", "proton"])

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiosmtplib
 import pytest
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from builders import MARA, NOON, asked_approval, people
+from builders import MARA, NOON, asked_approval, people, present, proof_of
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import subject_of
 from lmtp import deliver
@@ -95,7 +96,7 @@ class Office:
 
 
 @asynccontextmanager
-async def office(channels: Channels, **authentication: object) -> AsyncIterator[Office]:
+async def office(channels: Channels, **authentication: Any) -> AsyncIterator[Office]:
     """Run a gateway."""
     settings = EmailSettings(
         mailbox=MAILBOX,
@@ -166,7 +167,9 @@ async def arrival(sink: Sink) -> bytes:
     """Return the next mail that a server takes."""
     for _ in range(400):
         if sink.envelopes:
-            return bytes(sink.envelopes.pop().content)
+            content = sink.envelopes.pop().content
+            assert isinstance(content, bytes)
+            return content
         await asyncio.sleep(0.05)
     raise AssertionError("nothing came")
 
@@ -205,7 +208,7 @@ async def test_what_another_program_has_signed_decides(channels: Channels, relay
         state, what, _ = await here.state(approval)
     assert (state, what) == (State.APPROVED, What.APPROVED)
     (event,) = [one for one in await channels.events(approval) if one.what is What.APPROVED]
-    assert event.more["proof"]["by"] == "DKIM signature of example.com, verified here"
+    assert proof_of(event)["by"] == "DKIM signature of example.com, verified here"
 
 
 async def test_what_was_changed_on_the_way_decides_nothing(
@@ -252,7 +255,7 @@ async def test_another_program_verifies_our_signatures(
             pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
             path.write_bytes(key.private_bytes(*pem, serialization.NoEncryption()))
             ours = DkimSettings(domain="signoff.example", selector=path.stem, key=path)
-            signer = ours.signer()
+            signer = present(ours.signer())
             relays.zone.records[signer.name] = [signer.record]
             settings = EmailSettings(
                 mailbox=MAILBOX,
@@ -311,4 +314,4 @@ async def test_results_of_the_server_in_front_decide_and_forged_ones_do_not(
         state, _, why = await here.state(approval)
     assert state is State.APPROVED, why
     (event,) = [one for one in await channels.events(approval) if one.what is What.APPROVED]
-    assert event.more["proof"]["by"] == f"Authentication-Results of {SERVER}"
+    assert proof_of(event)["by"] == f"Authentication-Results of {SERVER}"

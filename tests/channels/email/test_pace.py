@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from structlog.testing import LogCapture
 
 from builders import MARA, NOON, asked_approval, people
-from channels.conftest import Channels, SinkFactory
+from channels.conftest import Channels, Sink, SinkFactory
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.outbound.channel import EmailChannel
 from signoff.channels.email.outbound.pace import AGAIN, Pace
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
-from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Retry
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.core.cards.card import card
 from signoff.core.policies.policy import Policy
 from signoff.testing import FakeChannel, VirtualClock
@@ -36,7 +38,12 @@ def messages(count: int) -> list[Message]:
     ]
 
 
-def channel(ledger, sink, **smtp):
+def always(result: Result) -> Callable[[Message], Result]:
+    """Return what answers every message with this."""
+    return lambda _: result
+
+
+def channel(ledger: Ledger, sink: Sink, **smtp: Any) -> EmailChannel:
     """Return a channel that sends there, at a pace held in the ledger."""
     settings = sink.settings(**smtp)
     return EmailChannel(settings, pace=Pace(ledger, settings.smtp))
@@ -50,8 +57,10 @@ async def test_the_rate_holds_for_all_processes_together(
     first, second = (channel(ledger, sink, per_minute=3) for _ in range(2))
     results = [*await first.deliver(messages(2)), *await second.deliver(messages(3))]
     assert [type(one) for one in results] == [Delivered, Delivered, Delivered, Retry, Retry]
-    assert results[3].after == AGAIN
-    assert not results[3].counted
+    later = results[3]
+    assert isinstance(later, Retry)
+    assert later.after == AGAIN
+    assert not later.counted
     assert len(sink.mails) == 3
 
 
@@ -109,7 +118,11 @@ async def test_waiting_for_ones_turn_is_never_given_up(
 ) -> None:
     """However often a card had to wait, it has all its attempts when its turn comes."""
     channels, waits = still_channels, 2 * MOST_ATTEMPTS
-    results = [*[Retry(10, "not yet", counted=False)] * waits, Retry(0, "away"), Delivered("it")]
+    results: list[Result] = [
+        *[Retry(10, "not yet", counted=False)] * waits,
+        Retry(0, "away"),
+        Delivered("it"),
+    ]
     channels.channel = FakeChannel(respond=lambda _: results.pop(0))
     await channels.open()
     await channels.router.drain()
@@ -126,7 +139,7 @@ async def test_an_outage_is_told_apart_from_a_refusal(
     channels = still_channels
     channels.policies = (Policy(name="patient", ask=("mara",), within="2d"),)
     for result in (Retry(0, "the server is away"), Refused("no such user")):
-        channels.channel = FakeChannel(respond=lambda _, result=result: result)
+        channels.channel = FakeChannel(respond=always(result))
         await channels.open()
         await channels.router.drain()
         while await channels.delivery.drain():

@@ -1,15 +1,19 @@
 """Mail that could not be read: listed, tried again or deleted, and never lost."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from channels.conftest import Channels
 from channels.test_intake import reply
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.channels.email.inbound import quarantine
-from signoff.channels.email.inbound.intake import Intake, read_here
+from signoff.channels.email.inbound.intake import Intake, Read, read_here
+from signoff.channels.email.inbound.readers import SentTo
 from signoff.channels.email.inbound.stored import mail_key, store
+from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict, NotInQuarantine, UnreadableMail
@@ -21,20 +25,20 @@ class Stubborn:
 
     works = False
 
-    async def __call__(self, raw, sent_to, /):
+    async def __call__(self, raw: bytes, sent_to: SentTo, /) -> IncomingMail:
         """Read a mail, or fail."""
         if not self.works:
             raise UnreadableMail("It came for approvals+" + "a" * 26 + "@signoff.example.")
         return await read_here(raw, sent_to)
 
 
-async def take_in(channels, raw, read, **envelope) -> None:
+async def take_in(channels: Channels, raw: bytes, read: Read, **envelope: Any) -> None:
     """Store a mail and work through the intake."""
     await store(channels.ledger, raw, **({"sender": None, "recipients": []} | envelope))
     await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
 
 
-async def audited(ledger):
+async def audited(ledger: Ledger) -> list[Event]:
     """Return what stands in the audit about mails."""
     from signoff.broker.ledger import audit
 
@@ -110,7 +114,7 @@ async def test_the_list_begins_with_the_latest(
     assert len(await quarantine.list_quarantine(channels.ledger, limit=2)) == 2
     store_ = channels.ledger.store
     async with store_.translated_client() as client:
-        assert await client.pttl(store_.prefix + quarantine.quarantine_key(found[0].id)) > 0
+        assert await store_.client.pttl(store_.prefix + quarantine.quarantine_key(found[0].id)) > 0
         await client.delete(store_.prefix + quarantine.quarantine_key(found[0].id))
     assert len(await quarantine.in_quarantine(channels.ledger)) == 2
     assert len(await store_.members(quarantine.INDEX)) == 2

@@ -51,14 +51,14 @@ QUOTES = {
 }
 
 
-def first_line_of(text):
+def first_line_of(text: str) -> str:
     """Return the first line that is neither blank nor quoted."""
     lines = (line.strip() for line in text.splitlines())
     return next((line for line in lines if line and not line.startswith(">")), "")
 
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
-def test_what_was_quoted_is_cut(quote) -> None:
+def test_what_was_quoted_is_cut(quote: str) -> None:
     """Whatever the programme puts around our mail, the person's lines are left and nothing else."""
     assert own_text(f"Approve\nHave a good trip\n\n{quote}") == "Approve\nHave a good trip"
     assert own_text(f"Approve\n{quote}") == "Approve"
@@ -66,7 +66,7 @@ def test_what_was_quoted_is_cut(quote) -> None:
 
 @pytest.mark.parametrize("quote", QUOTES.values(), ids=QUOTES)
 @pytest.mark.parametrize("above", ["", "\n\n", "Sent from my iPhone\n\n", "-- \nAda\n"])
-def test_an_empty_reply_says_nothing(quote, above: str) -> None:
+def test_an_empty_reply_says_nothing(quote: str, above: str) -> None:
     """With the person's words removed, no reply approves or rejects."""
     assert verdict_of(own_text(above + quote), {"amount": 0}) is Verdict.UNCLEAR
 
@@ -113,7 +113,7 @@ def test_what_only_resembles_a_quote_stays(text: str) -> None:
     st.sampled_from(["approve", "Yes", "reject: too dear", "ok\nhave fun", "good morning"]),
     st.sampled_from(sorted(QUOTES)),
 )
-def test_quoting_changes_no_answer(words, name) -> None:
+def test_quoting_changes_no_answer(words: str, name: str) -> None:
     """The answer read from a reply is the answer read from the person's words alone."""
     assert own_text(f"{words}\n\n{QUOTES[name]}") == own_text(words)
 
@@ -185,7 +185,9 @@ def test_replies_of_the_corpus() -> None:
     ("words", "verdict", "share"),
     [("Approve", Verdict.APPROVE, 1.0), ("No, too dear", Verdict.REJECT, 1.0), ("", None, 0.0)],
 )
-def test_replies_of_the_corpus_with_other_words(words: str, verdict, share: float) -> None:
+def test_replies_of_the_corpus_with_other_words(
+    words: str, verdict: Verdict | None, share: float
+) -> None:
     """In real replies, the words put for the author's decide; with none put, none decides."""
     decided = []
     for path in sorted((CORPUS / "replies" / "mail").glob("*.txt")):
@@ -206,7 +208,7 @@ def test_replies_of_the_corpus_with_other_words(words: str, verdict, share: floa
         *("Nachtrag: nur die Hälfte", "追伸：半分だけ", "추신: 절반만", "附言：只批准一半"),
     ],
 )
-def test_a_postscript_below_a_signature_is_text(line) -> None:
+def test_a_postscript_below_a_signature_is_text(line: str) -> None:
     """What a person adds below their signature reaches the parser, up to the next blank line."""
     reply = read_reply(f"approve\n\n-- \nMara Lind\nAcme Ltd\n{line}\nof it\n\nAcme Ltd")
     assert not reply.doubt

@@ -4,12 +4,13 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
+from builders import present
 from channels.conftest import Channels
 from channels.test_intake import reply
 from signoff.broker import stages
@@ -46,7 +47,7 @@ async def odd() -> AsyncIterator[Readers]:
 async def test_it_reads_as_in_this_process(readers: Readers) -> None:
     """The same value comes out, our own lines are known, and one process serves many mails."""
 
-    async def mine(recipients):
+    async def mine(recipients: Sequence[str]) -> list[str]:
         assert recipients == read_mail(PLAIN).recipients
         return ["mine"]
 
@@ -141,7 +142,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
         f"    readers = Readers(seconds=1, program={ODD!r})\n"
         "    await readers.read(b'')\n"
         "    busy = asyncio.create_task(readers.read(b'!hang'))\n"
-        "    while len(readers._all) < 1 or not any(one.busy for one in readers._all):\n"
+        "    while readers._idle:\n"
         "        await asyncio.sleep(0.01)\n"
         "    await readers.read(b'')\n"
         "    print('up', flush=True)\n"
@@ -149,7 +150,7 @@ def test_they_end_with_the_process_that_started_them() -> None:
         "asyncio.run(main())\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"up\n"
+        assert present(process.stdout).readline() == b"up\n"
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
     assert len(children) == 2
@@ -175,7 +176,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
     key = quarantine_key(mail_id(bomb, sender="mara@example.com", recipients=[]))
     assert await channels.ledger.raw(key) is None
     await working
-    assert "seconds of work" in (await channels.ledger.raw(key))[1]
+    assert "seconds of work" in present(await channels.ledger.raw(key))[1]
 
 
 async def test_mails_are_processed_in_the_order_in_which_they_came(
@@ -196,7 +197,7 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(
 @pytest.mark.parametrize(
     ("lines", "read"), [(["x" * 100] * 1000, 20_000), (["y" * 70_000], 65_536)]
 )
-def test_the_scan_is_capped(lines, read: int) -> None:
+def test_the_scan_is_capped(lines: list[str], read: int) -> None:
     """Of a body 200 lines and 64 KB are looked at, so a command below them is none."""
     mail = read_mail(reply("a" * 26, "\n".join([*lines, "approve"])))
     assert "approve" not in mail.own_text

@@ -22,13 +22,15 @@ needs_corpus = pytest.mark.skipif(
 TOKEN = "abcdefghijklmnopqrstuvwx23"
 
 
-def mail_of(body="approve", *, headers="", sender="From: Ada <ada@corp.example>\n"):
+def mail_of(
+    body: str = "approve", *, headers: str = "", sender: str = "From: Ada <ada@corp.example>\n"
+) -> bytes:
     """Return a small mail as bytes."""
     head = f"{sender}To: approvals+{TOKEN}@signoff.example\nSubject: Re: A trip\n{headers}"
     return f"{head}\n{body}".encode()
 
 
-def multipart(*parts, kind="alternative", boundary="xyz"):
+def multipart(*parts: str, kind: str = "alternative", boundary: str = "xyz") -> tuple[str, str]:
     """Return the header and the body of a multipart, from parts as text with their headers."""
     body = "".join(f"--{boundary}\n{part}\n" for part in parts)
     return f'Content-Type: multipart/{kind}; boundary="{boundary}"\n', f"{body}--{boundary}--\n"
@@ -254,7 +256,9 @@ def test_odd_charsets_are_survived(charset: str) -> None:
     ],
 )
 @pytest.mark.parametrize("charset", ["utf-8", "us-ascii", ""])
-def test_one_bad_byte_does_not_turn_a_text_into_another(body, text: str, charset: str) -> None:
+def test_one_bad_byte_does_not_turn_a_text_into_another(
+    body: bytes, text: str, charset: str
+) -> None:
     """What is mostly valid UTF-8 is that, with a mark where it is not; the rest is cp1252."""
     head = f"Content-Type: text/plain{'; charset=' + charset if charset else ''}\n\n"
     assert read_mail(head.encode() + body).own_text == text
@@ -356,7 +360,7 @@ def test_unreadable_dates_are_none() -> None:
         assert read_mail(mail_of(headers=f"Date: {date}\n")).date is None
 
 
-def nested(depth):
+def nested(depth: int) -> bytes:
     """Return a mail of multiparts inside each other."""
     text = "Content-Type: text/plain\n\napprove"
     for level in range(depth):
@@ -380,7 +384,7 @@ def nested(depth):
         ),
     ],
 )
-def test_mail_over_a_cap_is_refused(raw) -> None:
+def test_mail_over_a_cap_is_refused(raw: bytes) -> None:
     """Size, headers, parts and depth are bounded before anything is parsed."""
     with pytest.raises(MailTooLarge):
         read_mail(raw)
@@ -420,7 +424,7 @@ def test_mail_at_the_caps_is_read() -> None:
         ),
     ],
 )
-def test_hostile_mail_is_read_quickly(raw) -> None:
+def test_hostile_mail_is_read_quickly(raw: bytes) -> None:
     """Mail made to keep a parser busy is read within the test's time limit."""
     assert read_mail(raw).own_text is not None
 
@@ -474,7 +478,7 @@ bodies = st.lists(FRAGMENTS, max_size=40).map("".join).map(lambda text: text.enc
 
 @settings(max_examples=300)
 @given(bodies | st.binary(max_size=400))
-def test_any_bytes_are_a_mail_or_unreadable(raw) -> None:
+def test_any_bytes_are_a_mail_or_unreadable(raw: bytes) -> None:
     """Whatever comes in, nothing but the declared error goes out."""
     try:
         mail = read_mail(raw)
@@ -487,7 +491,7 @@ def test_foreign_errors_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a parser may raise leaves as UnreadableMail, with the cause kept."""
     for error in (IndexError, AttributeError, LookupError, ValueError, RecursionError, TypeError):
 
-        def broken(*_, error=error) -> None:
+        def broken(*_: object, error: type[Exception] = error) -> None:
             raise error("inside")
 
         monkeypatch.setattr("signoff.channels.email.parsing.reading.automatic_sign", broken)

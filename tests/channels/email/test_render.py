@@ -4,13 +4,16 @@ import email
 import email.policy
 from dataclasses import replace
 from datetime import timedelta
+from email.message import EmailMessage
 from functools import cache
 from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from answered import Verdict, verdict_of
 from builders import MARA, NOON, asked_approval, make_call, people
@@ -29,6 +32,7 @@ from signoff.channels.email.parsing.reading import CUT_MARKER, read_mail, tokens
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.pipeline.reply_tokens import new_token
+from signoff.core.approvals.approval import ToolCall
 from signoff.core.base.errors import MailRefused
 from signoff.core.cards.card import Row, card
 from signoff.core.replies.reading import is_reply
@@ -39,7 +43,14 @@ TOKEN = new_token()
 CARD_ID = message_id("card", "ap_stqoosc6iuoxchrh", SETTINGS.domain)
 
 
-def make_message(*, template=None, hint="", tool="reimburse", call=None, **parts):
+def make_message(
+    *,
+    template: JsonValue = None,
+    hint: str = "",
+    tool: str = "reimburse",
+    call: ToolCall | None = None,
+    **parts: Any,
+) -> Message:
     """Return a card for Mara, or something else about it."""
     approval = asked_approval(template=template, hint=hint, call=call or make_call(tool))
     usual = Message(
@@ -55,7 +66,7 @@ def make_message(*, template=None, hint="", tool="reimburse", call=None, **parts
     return replace(usual, **parts)
 
 
-def make_notice(**parts):
+def make_notice(**parts: Any) -> Message:
     """Return a notice for Mara."""
     usual = {
         "kind": Kind.NOTICE,
@@ -68,7 +79,7 @@ def make_notice(**parts):
     return make_message(**(usual | parts))
 
 
-def parsed(message):
+def parsed(message: Message) -> EmailMessage:
     """Return a message as a mail program would read it."""
     return email.message_from_bytes(
         render(message, SETTINGS).as_bytes(), policy=email.policy.default
@@ -78,17 +89,19 @@ def parsed(message):
 class Links(HTMLParser):
     """The targets of all links, and everything that is fetched from elsewhere."""
 
-    def __init__(self, text) -> None:
+    def __init__(self, text: str) -> None:
         """Read a document."""
         super().__init__()
-        self.links, self.fetched, self.tags = [], [], set()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: set[str] = set()
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes) -> None:
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Collect."""
         self.tags.add(tag)
-        self.links += [value for name, value in attributes if name == "href"]
-        self.fetched += [value for name, value in attributes if name in {"src", "background"}]
+        self.links += [value or "" for name, value in attributes if name == "href"]
+        self.fetched += [value or "" for name, value in attributes if name in {"src", "background"}]
 
 
 def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
@@ -180,7 +193,7 @@ def test_nothing_of_others_gets_into_a_header_or_the_markup(bad: str, where: str
     mail = email.message_from_bytes(raw, policy=email.policy.default)
 
     assert mail["Bcc"] is None
-    assert len(mail.get_all("Subject")) == 1
+    assert len(mail.get_all("Subject", [])) == 1
     assert [a.addr_spec for a in mail["To"].addresses] == ["mara@example.com"]
     markup = Links(html(message, SETTINGS))
     assert "script" not in markup.tags
@@ -222,7 +235,7 @@ def test_the_card_says_all_there_is_to_know() -> None:
         ({"days": 5}, "approve\r\ndays: 5", Verdict.APPROVE),
     ],
 )
-def test_the_buttons_write_the_answer(template: dict[str, int] | None, body: str, verdict) -> None:
+def test_the_buttons_write_the_answer(template: JsonValue, body: str, verdict: Verdict) -> None:
     """A button opens a mail to the token's address; one that needs a value decides nothing yet."""
     links = Links(html(make_message(template=template), SETTINGS)).links
     yes, no = (urlsplit(link) for link in links)
@@ -291,16 +304,16 @@ def test_no_line_of_ours_decides_when_it_is_quoted(word: str, where: str) -> Non
     _nothing_decides(message)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.text(max_size=60), st.dictionaries(st.text(max_size=20), st.text(max_size=60), max_size=4)
 )
-def test_no_line_of_ours_ever_decides(text, args) -> None:
+def test_no_line_of_ours_ever_decides(text: str, args: dict[str, str]) -> None:
     """The same for any text."""
     _nothing_decides(make_message(hint=text, call=make_call(**(args or {"x": "y"}))))
 
 
-def _nothing_decides(message) -> None:
+def _nothing_decides(message: Message) -> None:
     for part in (plain_text(message, SETTINGS), text_of_html(html(message, SETTINGS))):
         for line in part.splitlines():
             assert not _decides(line), line
@@ -309,7 +322,8 @@ def _nothing_decides(message) -> None:
 @cache
 def _decides(line: str) -> bool:
     """Say whether a line is a yes or a no; most lines are the same on every card."""
-    return any(verdict_of(line, one) is not Verdict.UNCLEAR for one in (None, {"days": 0}))
+    templates: tuple[JsonValue, ...] = (None, {"days": 0})
+    return any(verdict_of(line, one) is not Verdict.UNCLEAR for one in templates)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +378,7 @@ def test_many_large_arguments_stay_below_what_mail_programs_show() -> None:
         (timedelta(days=5, hours=3), "5 days"),
     ],
 )
-def test_how_long_is_left(duration, words: str) -> None:
+def test_how_long_is_left(duration: timedelta, words: str) -> None:
     """A span is written as people would say it."""
     assert span(duration) == words
 

@@ -13,6 +13,7 @@ from channels.email.test_clients import MAILS, NOTICE, NUMBER, SETTINGS
 from signoff.channels.email.outbound.render import render
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.email.settings import EmailSettings
+from signoff.channels.pipeline.port import Message
 from signoff.channels.pipeline.reply_tokens import new_token
 
 TOKEN = new_token()
@@ -139,7 +140,7 @@ def test_what_is_attached_says_nothing(part: str) -> None:
         "=?utf-8?B?5om/6KqN?= =?utf-8?B?44GX44G+44GZ?=",
     ],
 )
-def test_the_token_leads_to_the_request_and_no_subject_does(message, subject: str) -> None:  # type: ignore[no-untyped-def]
+def test_the_token_leads_to_the_request_and_no_subject_does(message: Message, subject: str) -> None:
     """A reply to a card or a reminder is found in whatever thread, and its quotation is none."""
     ours = render(message, SETTINGS)
     head = f"From: mara@example.com\r\nTo: {ours['Reply-To']}\r\nSubject: {subject}\r\n\r\n"

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.inbound.bounces import Sort, sort_of
 from signoff.channels.email.parsing.mime import parse_mail
-from signoff.channels.email.parsing.reading import read_mail
+from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "email" / "automatic"
 
 
-def mail(subject: str, text: str = "I am back on Monday.", sender: str = "mara@example.com"):
+def mail(
+    subject: str, text: str = "I am back on Monday.", sender: str = "mara@example.com"
+) -> IncomingMail:
     """Read a mail with this subject that has no other sign."""
     return read_mail(f"From: {sender}\r\nSubject: {subject}\r\n\r\n{text}\r\n".encode())
 
@@ -57,7 +59,7 @@ def mail(subject: str, text: str = "I am back on Monday.", sender: str = "mara@e
         "Balasan otomatis: Approval needed",
     ],
 )
-def test_a_title_of_an_absent_persons_programme(subject) -> None:
+def test_a_title_of_an_absent_persons_programme(subject: str) -> None:
     """What Exchange, Gmail and their like call an out-of-office reply is one."""
     read = mail(subject)
     assert read.automatic
@@ -114,7 +116,7 @@ def test_exchange_says_what_wrote_an_absence() -> None:
         sorted({*bounce_titles.AUTO_REPLIES, *bounce_titles.FAILED, *bounce_titles.ABSENT})
     )
 )
-def test_a_reply_to_a_notice_is_a_persons(title) -> None:
+def test_a_reply_to_a_notice_is_a_persons(title: str) -> None:
     """Whoever answers such a notice begins their title with a mark of reply."""
     assert mail(f"Re: {title}", "approve").automatic == ""
 
@@ -168,13 +170,13 @@ def status(*fields: str) -> bytes:
         (("Action: expanded",), Sort.OTHER),
     ],
 )
-def test_a_delivery_status_decides_by_its_action(fields: tuple[str, ...], sort) -> None:
+def test_a_delivery_status_decides_by_its_action(fields: tuple[str, ...], sort: Sort) -> None:
     """RFC 3464: what was given up is returned, what is tried on is delayed."""
     assert sort_of(parse_mail(status(*fields)), "", "") is sort
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_can_be_sorted(raw) -> None:
+def test_any_bytes_can_be_sorted(raw: bytes) -> None:
     """Whatever a report says, it is of one of the sorts."""
     part = parse_mail(b"Content-Type: message/delivery-status\r\n\r\n" + raw)
     assert sort_of(part, "", "") in Sort

@@ -1,5 +1,7 @@
 """The settings of the email channel, and what they refuse."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -100,7 +102,7 @@ def test_what_is_this_machine(host: str, expected: bool) -> None:
         ({"mailbox": "a@example.com", "authentication": {"require": "token"}}, "token"),
     ],
 )
-def test_the_most_is_required_that_can_be_proven(parts, required: str) -> None:
+def test_the_most_is_required_that_can_be_proven(parts: dict[str, Any], required: str) -> None:
     """A mailbox of this machine alone is development; any other asks for an aligned pass."""
     assert EmailSettings(**parts).required == required
 

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import ssl
 from pathlib import Path
+from typing import Any
 
 import aiosmtplib
 import aiosmtplib.errors
@@ -11,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import LogCapture
 
-from channels.conftest import SinkFactory
+from channels.conftest import Sink, SinkFactory
 from signoff.broker.server.embedded import free_port
 from signoff.channels.email.outbound.smtp import FAULTS, Envelope, SmtpSender, translate
 from signoff.channels.email.settings import SmtpSettings
@@ -21,12 +22,12 @@ from signoff.core.base.errors import ConfigError, MailDeferred, MailRefused
 DATA = b"From: a@signoff.example\r\nTo: mara@example.com\r\nSubject: x\r\n\r\nHello\r\n"
 
 
-def mail(recipient="mara@example.com", sender="a@signoff.example"):
+def mail(recipient: str = "mara@example.com", sender: str = "a@signoff.example") -> Envelope:
     """Return a small mail."""
     return Envelope(sender, recipient, DATA)
 
 
-def sender(sink, **settings):
+def sender(sink: Sink, **settings: Any) -> SmtpSender:
     """Return a sender that sends to a sink."""
     return SmtpSender(sink.settings(**settings).smtp, hostname="signoff.example")
 
@@ -94,7 +95,9 @@ async def test_a_certificate_for_another_name(
     sink = await start_sink(tls=server_tls, implicit=True)
     smtp = sender(sink, host="ip6-localhost.localhost", security="tls", ca_file=certificate)
 
-    async def here(host, port, **_):
+    async def here(
+        host: str, port: int, **_: Any
+    ) -> list[tuple[int, int, int, str, tuple[str, int]]]:
         return [(2, 1, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", here)
@@ -173,7 +176,7 @@ async def test_a_server_that_says_nothing_times_out() -> None:
     ],
 )
 async def test_what_the_server_says_decides(
-    start_sink: SinkFactory, command: str, answer: str, expected
+    start_sink: SinkFactory, command: str, answer: str, expected: type[Exception]
 ) -> None:
     """4yz is for later and 5yz for ever; a refused sender is our fault, not the person's."""
     sink = await start_sink(answers={command: answer})
@@ -200,7 +203,7 @@ async def test_tokens_stay_out_of_what_is_said() -> None:
         assert token not in str(translate(error).error).lower()
 
 
-def _classes():
+def _classes() -> list[type[Exception]]:
     return sorted(
         (
             one
@@ -212,9 +215,10 @@ def _classes():
 
 
 @pytest.mark.parametrize("kind", _classes())
-def test_every_exception_of_the_library_is_translated(kind) -> None:
+def test_every_exception_of_the_library_is_translated(kind: type[Exception]) -> None:
     """The map has every class that aiosmtplib raises, and a word for it."""
     assert kind in FAULTS
+    error: Exception
     if issubclass(kind, aiosmtplib.SMTPRecipientsRefused):
         error = kind([aiosmtplib.SMTPRecipientRefused(550, "no", "mara@example.com")])
     elif issubclass(kind, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPRecipientRefused):
@@ -238,7 +242,7 @@ def test_every_exception_of_the_library_is_translated(kind) -> None:
         (ValueError("prohibited"), MailRefused),
     ],
 )
-def test_what_others_raise_is_translated_too(error, expected) -> None:
+def test_what_others_raise_is_translated_too(error: Exception, expected: type[Exception]) -> None:
     """The network and the standard library have a word as well, and what is unknown may pass."""
     assert type(translate(error).error) is expected
 

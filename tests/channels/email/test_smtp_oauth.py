@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from aiosmtpd.smtp import SMTP, AuthResult
+from aiosmtpd.smtp import SMTP, AuthResult, Session
 from pydantic import ValidationError
 from structlog.testing import LogCapture
 
-from issuer import issuer
+from issuer import Issuer, issuer
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
@@ -30,13 +30,13 @@ class Server:
         self.logins: list[str] = []
         self.mails = 0
 
-    async def auth_XOAUTH2(self, server, args):  # noqa: N802 -- aiosmtpd's name
+    async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:  # noqa: N802 -- aiosmtpd's name
         """Take ``user=…^Aauth=Bearer …^A^A``."""
         said = base64.b64decode(args[1]).decode()
         self.logins.append(said.split("\x01")[0])
         return AuthResult(success=f"auth=Bearer {self.token}" in said, handled=False)
 
-    async def handle_DATA(self, server, session, envelope):  # noqa: N802 -- aiosmtpd's name
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 -- aiosmtpd's name
         """Take the mail."""
         self.mails += 1
         return "250 OK"
@@ -63,13 +63,13 @@ async def serving(handler: Server) -> AsyncIterator[int]:
         await asyncio.sleep(0)
 
 
-def settings(made, port: int) -> SmtpSettings:
+def settings(made: Issuer, port: int) -> SmtpSettings:
     """Return the settings for an issuer and a server."""
     oauth = {"token_url": made.url, "client_id": "c", "client_secret": "shh"}
     return SmtpSettings(port=port, username="approvals@signoff.example", oauth=oauth)
 
 
-async def send(made, port: int, ledger):
+async def send(made: Issuer, port: int, ledger: Ledger) -> Exception | None:
     """Send one mail, and return what went wrong."""
     smtp = settings(made, port)
     tokens = Tokens.of(smtp.oauth, ledger, timeout=5)

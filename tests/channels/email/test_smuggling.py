@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from builders import present
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.server import MailServer
@@ -56,7 +57,7 @@ async def test_a_mail_inside_of_a_mail_is_text(
     writer.close()
     await writer.wait_closed()
     senders = [
-        (await load(ledger, item.body["mail"])).sender
+        present(await load(ledger, item.body["mail"])).sender
         for item in (await ledger.claim("intake")).items
     ]
     assert senders in ([], ["eve@evil.example"])

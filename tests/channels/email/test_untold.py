@@ -167,7 +167,7 @@ def test_every_line_is_the_persons_or_not_or_in_doubt(below: list[str]) -> None:
     assert kept or reply.doubt or introduced
 
 
-async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Channels) -> None:  # type: ignore[no-untyped-def]
+async def test_a_mail_in_doubt_decides_nothing_and_is_asked_about(channels: Channels) -> None:
     """The person is told why, in a sentence that says what to do."""
     approval, token = await channels.ask()
     told = await take(channels, reply_to(token, f"approve\n{RULE}\nonly half"))

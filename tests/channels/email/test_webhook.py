@@ -10,14 +10,16 @@ import re
 import secrets
 import shutil
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import uvicorn
 from pydantic import ValidationError
 
-from builders import Snapshot
+from builders import Snapshot, present
 from services import missing
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
@@ -25,7 +27,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import free_port
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proven
-from signoff.channels.email.inbound.stored import load
+from signoff.channels.email.inbound.stored import StoredMail, load
 from signoff.channels.email.inbound.webhook import MAILGUN_PATH, PATH, make_mail_router
 from signoff.channels.email.parsing.mime import LARGEST_MAIL
 from signoff.channels.email.settings import WebhookSettings
@@ -38,7 +40,7 @@ KEY = "mailgun-signing-key-0123456789"
 HOW_TO = Path(__file__).parents[3] / "docs/how-to/connect-a-mailbox.md"
 
 
-def client(ledger, **settings):
+def client(ledger: Ledger, **settings: Any) -> httpx.AsyncClient:
     """Return a client of a gateway that takes mail by HTTP."""
     app = make_gateway(ledger)
     app.include_router(
@@ -47,14 +49,22 @@ def client(ledger, **settings):
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://gateway")
 
 
-def signature(secret, name, at, body):
+def signature(secret: str, name: str, at: str, body: bytes) -> str:
     """Sign as the specification of Standard Webhooks has it."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     made = hmac.new(key, f"{name}.{at}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(made).decode()
 
 
-async def signed(ledger, body=MAIL, *, secret=NEW, name="msg_1", late=0, **headers):
+async def signed(
+    ledger: Ledger,
+    body: bytes = MAIL,
+    *,
+    secret: str = NEW,
+    name: str = "msg_1",
+    late: int = 0,
+    **headers: str | None,
+) -> dict[str, str]:
     """Return the headers of a post."""
     at = str(int((await ledger.now()).timestamp()) + late)
     made = {
@@ -66,14 +76,14 @@ async def signed(ledger, body=MAIL, *, secret=NEW, name="msg_1", late=0, **heade
     return {key: value for key, value in (made | headers).items() if value is not None}
 
 
-async def waiting(ledger):
+async def waiting(ledger: Ledger) -> list[StoredMail]:
     """Return the mails that wait for the intake."""
     items = (await ledger.claim(stages.INTAKE)).items
-    return [await load(ledger, item.body["mail"]) for item in items]
+    return [present(await load(ledger, item.body["mail"])) for item in items]
 
 
 @pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
-async def test_a_signed_mail_is_stored(ledger: Ledger, secret) -> None:
+async def test_a_signed_mail_is_stored(ledger: Ledger, secret: str) -> None:
     """Byte for byte, without an envelope; while a secret is replaced, both are good."""
     async with client(ledger) as http:
         answer = await http.post(PATH, content=MAIL, headers=await signed(ledger, secret=secret))
@@ -123,7 +133,9 @@ async def test_one_of_several_signatures_is_enough(ledger: Ledger) -> None:
     ],
     ids=str,
 )
-async def test_what_is_not_signed_or_not_in_time_is_refused(ledger: Ledger, wrong) -> None:
+async def test_what_is_not_signed_or_not_in_time_is_refused(
+    ledger: Ledger, wrong: dict[str, Any]
+) -> None:
     """Nothing of it is stored, and the answer is a problem document."""
     wrong = dict(wrong)
     content = wrong.pop("body", MAIL)
@@ -163,16 +175,16 @@ async def test_the_id_is_remembered_in_the_commit_that_stores_the_mail(
     async with ledger.store.translated_client() as redis:
         for key in (key.decode() for key in new):
             if re.search(r":(mail|webhook):", key):
-                marks.add((await redis.get(key)).split(" ")[1])
+                marks.add(present(await redis.get(key)).split(" ")[1])
             if ":webhook:" in key:
-                assert 2 * WINDOW.total_seconds() * 1000 < await redis.pttl(key)
+                assert 2 * WINDOW.total_seconds() * 1000 < await ledger.store.client.pttl(key)
     assert len(marks) == 1
 
 
 async def test_the_size_is_capped_announced_or_not(ledger: Ledger) -> None:
     """A body over the cap is refused without being held or looked at."""
 
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * (LARGEST_MAIL // 10)
 
@@ -211,7 +223,7 @@ async def test_without_a_secret_nothing_is_served(ledger: Ledger) -> None:
         assert (await http.get(PATH)).status_code == 405
 
 
-async def form(ledger, *, key=KEY, late=0, **fields):
+async def form(ledger: Ledger, *, key: str = KEY, late: int = 0, **fields: str) -> dict[str, str]:
     """Return the form that a Mailgun route posts."""
     at, token = str(int((await ledger.now()).timestamp()) + late), secrets.token_hex(25)
     made = hmac.new(key.encode(), f"{at}{token}".encode(), hashlib.sha256).hexdigest()

@@ -13,15 +13,13 @@ from channels.conftest import Channels
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.testing import VirtualClock
 from visitor import ORIGIN, SETTINGS, TWO_STEPS, Browser
 
 
 @pytest.fixture
-async def office(still_channels: Channels, clock: VirtualClock) -> Channels:
+async def office(still_channels: Channels) -> Channels:
     """The stages of the channels on a still clock; a policy that always wants a second step."""
     still_channels.policies, still_channels.inbox = (TWO_STEPS,), SETTINGS
-    still_channels.clock = clock
     return still_channels
 
 
@@ -38,4 +36,4 @@ async def browser(office: Channels, apps: dict[str, pyotp.OTP]) -> AsyncIterator
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
-        yield Browser(http, apps, office)
+        yield Browser(http, apps, office.ledger)

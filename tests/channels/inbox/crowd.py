@@ -28,7 +28,7 @@ MOVES = (
 async def enter(browser: Browser, person: Person) -> Browser:
     """Sign somebody in, who gets an authenticator app where they have none."""
     if person.id not in browser.apps:
-        uri = await Factors(browser.office.ledger, SETTINGS.secret_key).enroll(person, by="test")
+        uri = await Factors(browser.ledger, SETTINGS.secret_key).enroll(person, by="test")
         browser.apps[person.id] = pyotp.parse_uri(uri)
     await browser.sign_in(person)
     return browser

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals.approval import State
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.policies.policy import Policy
 from visitor import COOKIE, ORIGIN, Browser, forms_of
 
 HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 
 
-async def noted(office, **parts):
+async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     """Open an approval to which Mara has said yes by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     await office.desk.approve(approval.id, MARA, channel="email", reason="fine")
     return approval, page_of(approval.id)
 
 
-async def still_pending(office, approval):
+async def still_pending(office: Channels, approval: Approval) -> bool:
     """Say whether nothing was decided."""
     return (await office.ledger.approval(approval.id)).state is State.PENDING
 
@@ -160,7 +161,7 @@ async def test_who_is_there_is_not_told(browser: Browser, office: Channels) -> N
 
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
-async def test_codes_cannot_be_guessed(browser: Browser, address) -> None:
+async def test_codes_cannot_be_guessed(browser: Browser, address: str) -> None:
     """After five attempts even the right code is not looked at; unknown people count the same."""
     form = {"address": address, "code": "000000", "next": "/inbox/"}
     codes = [(await browser.post("/inbox/sign-in", form)).status_code for _ in range(6)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
-from builders import CLEO, MARA, paused
+from builders import CLEO, MARA, paused, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
 from visitor import Browser, forms_of
 
@@ -15,13 +18,13 @@ PATH = "/inbox/away"
 UNTIL = "9999-12-31"
 
 
-async def absence_of(office, person=MARA):
+async def absence_of(office: Channels, person: Person = MARA) -> Absence | None:
     """Return the absence that counts now."""
     found = (await office.desk.people.directory()).get(person.id)
-    return found.absence(await office.ledger.now())
+    return present(found).absence(await office.ledger.now())
 
 
-async def say(browser, action=PATH, **fields):
+async def say(browser: Browser, action: str = PATH, **fields: str) -> httpx.Response:
     """Fill in a form of the page and send it."""
     form = forms_of(await browser.get(PATH))[action]
     return await browser.post(action, form | fields)
@@ -36,7 +39,7 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     said = await say(browser, until=UNTIL, delegate=CLEO.name)
 
     assert said.headers["Location"] == PATH
-    absence = await absence_of(office)
+    absence = present(await absence_of(office))
     assert (absence.end.isoformat(), absence.delegate) == (UNTIL, "cleo")
     page = (await browser.get(PATH)).text
     assert f"away until <strong>{UNTIL}</strong>" in page

@@ -6,9 +6,10 @@ import re
 from datetime import timedelta
 from xml.etree import ElementTree as ET
 
+import httpx
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.core.directory.people import Directory, Role
 from signoff.core.directory.queues import Queue
@@ -48,7 +49,7 @@ async def office(office: Channels) -> Channels:
     return office
 
 
-def rows(page) -> list[list[str]]:
+def rows(page: httpx.Response) -> list[list[str]]:
     """Return the rows of all tables, as words."""
     found = re.findall(r"<tr>(.*?)</tr>", page.text, re.DOTALL)
     return [
@@ -57,16 +58,20 @@ def rows(page) -> list[list[str]]:
     ]
 
 
-def bars(root) -> list[tuple[str, float]]:
+def _float(one: ET.Element, name: str) -> float:
+    return float(one.get(name, "none"))
+
+
+def bars(root: ET.Element) -> list[tuple[str, float]]:
     """Return the kinds and widths of the pieces of a drawing."""
-    return [(one.get("class"), float(one.get("width"))) for one in root.iter("rect")]
+    return [(present(one.get("class")), _float(one, "width")) for one in root.iter("rect")]
 
 
-def drawings(page) -> dict[str, ET.Element]:
+def drawings(page: httpx.Response) -> dict[str, ET.Element]:
     """Return the drawings by their titles."""
     found = re.findall(r"<svg.*?</svg>", page.text, re.DOTALL)
     roots = [ET.fromstring(one) for one in found]
-    return {root.findtext("title"): root for root in roots}
+    return {root.findtext("title", ""): root for root in roots}
 
 
 async def test_of_ones_own_queues(browser: Browser, office: Channels) -> None:
@@ -102,13 +107,13 @@ async def test_drawings_say_what_the_tables_say(browser: Browser, office: Channe
         "Outcomes, by tool and week",
     ]
     for root in found.values():
-        ids = root.get("aria-labelledby").split()
-        assert [root.find(f"*[@id='{one}']").tag for one in ids] == ["title", "desc"]
+        ids = present(root.get("aria-labelledby")).split()
+        assert [present(root.find(f"*[@id='{one}']")).tag for one in ids] == ["title", "desc"]
         assert root.get("role") == "img"
         for rect in root.iter("rect"):
-            assert 0 <= float(rect.get("x")) + float(rect.get("width")) <= 320.1
+            assert 0 <= _float(rect, "x") + _float(rect, "width") <= 320.1
     took = [
-        (one.get("class"), float(one.get("width")))
+        (one.get("class"), _float(one, "width"))
         for one in found["Time to decide, by queue"].iter("rect")
     ]
     assert took == [("p50", 64.0), ("p90", 96.0), ("p50", 320.0), ("p90", 320.0)]

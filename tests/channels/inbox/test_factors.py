@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pyotp
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from builders import CLEO, MARA, Snapshot
+from builders import CLEO, MARA, Snapshot, present
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import Factors, enrolled, unenroll
 from signoff.channels.inbox.settings import InboxSettings
@@ -17,6 +16,7 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import ConfigError
 from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
+from visitor import totp_of
 
 KEY = SecretStr("a key of thirty-two characters..")
 
@@ -46,7 +46,7 @@ async def test_a_step_on_either_side_counts(
     factors: Factors, clock: VirtualClock, away: int, counts: bool
 ) -> None:
     """Clocks differ by half a minute; more is not forgiven."""
-    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    app = totp_of(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now() + timedelta(seconds=away))
     assert await factors.check(MARA, code) is counts
 
@@ -55,7 +55,7 @@ async def test_a_code_is_taken_once_even_at_the_same_moment(
     factors: Factors, clock: VirtualClock
 ) -> None:
     """Of many that come together one is taken."""
-    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    app = totp_of(await factors.enroll(MARA, by="test"))
     code = app.at(clock.now())
     taken = await asyncio.gather(*(factors.check(MARA, code) for _ in range(20)))
     assert len([one for one in taken if one]) == 1
@@ -63,13 +63,13 @@ async def test_a_code_is_taken_once_even_at_the_same_moment(
 
 async def test_codes_are_a_person_s_own(factors: Factors, clock: VirtualClock) -> None:
     """Another's code, and a record that was put in another's place, are worth nothing."""
-    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    app = totp_of(await factors.enroll(MARA, by="test"))
     await factors.enroll(CLEO, by="test")
     assert not await factors.check(CLEO, app.at(clock.now()))
     store = factors._ledger.store
     async with store.translated_client() as client:
         stolen = await client.get(f"{store.prefix}factor:mara")
-        await client.set(f"{store.prefix}factor:cleo", stolen)
+        await client.set(f"{store.prefix}factor:cleo", present(stolen))
     assert not await factors.check(CLEO, app.at(clock.now()))
     assert not await factors.check(None, app.at(clock.now()))
 
@@ -78,7 +78,7 @@ async def test_the_ledger_cannot_make_codes(
     factors: Factors, still_ledger: Ledger, clock: VirtualClock, snapshot: Snapshot
 ) -> None:
     """No key of Redis holds a secret in plain, and another key of the settings opens none."""
-    app = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    app = totp_of(await factors.enroll(MARA, by="test"))
     everything = b"".join((await snapshot()).values())
     assert app.secret.encode() not in everything
     assert app.byte_secret() not in everything
@@ -90,10 +90,10 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     factors: Factors, still_ledger: Ledger
 ) -> None:
     """A second time needs to be said; then the first secret is void."""
-    first = pyotp.parse_uri(await factors.enroll(MARA, by="op"))
+    first = totp_of(await factors.enroll(MARA, by="op"))
     with pytest.raises(ConfigError, match="--replace"):
         await factors.enroll(MARA, by="op")
-    second = pyotp.parse_uri(await factors.enroll(MARA, by="op", replace=True))
+    second = totp_of(await factors.enroll(MARA, by="op", replace=True))
     now = await still_ledger.now()
     assert first.secret != second.secret
     assert not await factors.check(MARA, first.at(now))

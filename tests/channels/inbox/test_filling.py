@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html.parser import HTMLParser
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from builders import MARA, make_approval, make_call
+from builders import MARA, make_approval, make_call, present
 from channels.conftest import Channels
 from channels.inbox.crowd import CROWD, PLAIN, enter, send
 from signoff.channels.form_fields import Field, Input, PayloadErrors, fields
@@ -41,12 +42,18 @@ _JSON = st.recursive(
     ),
     max_leaves=5,
 )
+
+
+def _same_kind(start: JsonValue, made: JsonValue) -> bool:
+    return type(made) is type(start)
+
+
 TEMPLATES = st.dictionaries(
     _NAMES,
     _PLAIN | st.lists(_JSON, max_size=3) | st.dictionaries(_NAMES, _JSON, max_size=3),
     max_size=8,
 )
-SCHEMA = {
+SCHEMA: JsonValue = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
@@ -70,7 +77,7 @@ def directory() -> Directory:
     return CROWD
 
 
-def of_schema(schema: object) -> Approval:
+def of_schema(schema: JsonValue) -> Approval:
     """Return a request for input with a schema."""
     call = make_call(INPUT, message="?", payload=None, response_schema=schema)
     return Approval.open(
@@ -102,7 +109,7 @@ def untouched(made: tuple[Control, ...]) -> dict[str, str]:
 
 
 @given(template=TEMPLATES)
-def test_what_nobody_touched_is_what_it_started_as(template) -> None:
+def test_what_nobody_touched_is_what_it_started_as(template: dict[str, JsonValue]) -> None:
     """Whatever a template holds: no value is changed or refused by being shown and sent back."""
     approval = make_approval(template=template)
     wanted = fields(approval)
@@ -117,28 +124,26 @@ def test_what_nobody_touched_is_what_it_started_as(template) -> None:
 
 
 @given(template=TEMPLATES, other=st.data())
-def test_what_is_chosen_comes_back(template, other) -> None:
+def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.DataObject) -> None:
     """Other values of the same kinds, written into the inputs as they are shown, are read back."""
     approval = make_approval(template={**template, "note": "x"})
-    wanted, sent, meant = fields(approval), {}, {}
+    wanted = fields(approval)
+    sent: dict[str, str] = {}
+    meant: dict[str, JsonValue] = {}
     for field, one in zip(wanted, controls(wanted, {}, {}), strict=True):
         match field.input:
             case Input.BOOLEAN:
-                value = other.draw(st.booleans())
-                sent[one.id] = "yes" if value else "no"
+                meant[field.name] = yes = other.draw(st.booleans())
+                sent[one.id] = "yes" if yes else "no"
             case Input.INTEGER:
-                value = other.draw(st.integers(-999, 999))
-                sent[one.id] = str(value)
+                meant[field.name] = number = other.draw(st.integers(-999, 999))
+                sent[one.id] = str(number)
             case Input.DATE:
-                value = other.draw(st.dates()).isoformat()
-                sent[one.id] = value
+                meant[field.name] = sent[one.id] = other.draw(st.dates()).isoformat()
             case Input.JSON:
-                kind = type(field.start)
-                value = other.draw(_JSON.filter(lambda made, kind=kind: type(made) is kind))
+                like = partial(_same_kind, field.start)
+                meant[field.name] = value = other.draw(_JSON.filter(like))
                 sent[one.id] = json.dumps(value)
-            case _:
-                continue
-        meant[field.name] = value
     sent |= {
         one.id: "words" if field.input is Input.TEXT else "1.5"
         for field, one in zip(wanted, controls(wanted, {}, {}), strict=True)
@@ -154,7 +159,7 @@ def test_what_is_chosen_comes_back(template, other) -> None:
 @given(
     sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
 )
-def test_whatever_is_sent_is_read_or_refused_at_its_field(sent) -> None:
+def test_whatever_is_sent_is_read_or_refused_at_its_field(sent: dict[str, str]) -> None:
     """No text raises anything else, and nothing that is read does not fit its kind."""
     approval = of_schema(SCHEMA)
     wanted = fields(approval)
@@ -226,7 +231,7 @@ def test_a_schema_filled_in() -> None:
         ({"map": {"a": 1}}, "[" * 40_000, "too deep"),
     ],
 )
-def test_what_is_wrong_is_said_at_its_field(template, text: str, says: str) -> None:
+def test_what_is_wrong_is_said_at_its_field(template: JsonValue, text: str, says: str) -> None:
     """In words, beside what was written."""
     wanted = fields(make_approval(template=template))
     with pytest.raises(PayloadErrors) as error:
@@ -255,7 +260,7 @@ async def test_errors_stand_at_their_fields(browser: Browser, office: Channels) 
         browser, approval, "approve", **{"field.0": "3", "field.1": "kept", "field.2": "yes"}
     )
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.payload) == (
+    assert (after.state, present(after.decision).payload) == (
         State.APPROVED,
         {"days": 3, "note": "kept", "sure": True},
     )
@@ -281,7 +286,7 @@ async def test_a_question_is_answered(browser: Browser, office: Channels) -> Non
     assert 'id="field-0-problem"' in none.text
     assert (await send(browser, approval, "approve", **sent)).status_code == 303
     after = await office.ledger.approval(approval.id)
-    assert after.decision.payload == {
+    assert present(after.decision).payload == {
         "approved": True,
         "seats": 2,
         "price": 2.5,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from signoff.broker.ledger.listing import Place
 from signoff.channels.inbox.forms import BadForm
-from signoff.channels.inbox.pages.filters import Due, Sort, Standing, Wanted
+from signoff.channels.inbox.pages.filters import Wanted
+from signoff.core.approvals.search_terms import Due, Sort, Status
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).map(str.strip)
 PLACES = st.builds(
@@ -19,7 +20,7 @@ PLACES = st.builds(
 WANTED = st.builds(
     Wanted,
     q=TEXT,
-    state=st.none() | st.sampled_from(Standing),
+    state=st.none() | st.sampled_from(Status),
     queue=TEXT,
     tool=TEXT,
     app=TEXT,
@@ -33,7 +34,7 @@ NAMES = st.sampled_from(
 
 
 @given(WANTED, st.none() | PLACES)
-def test_an_address_says_what_it_was_made_of(wanted, place) -> None:
+def test_an_address_says_what_it_was_made_of(wanted: Wanted, place: Place | None) -> None:
     """Whatever is wanted, and whichever page of it, comes back from its address."""
     query = dict(parse_qsl(wanted.query(place), strict_parsing=True))
     found = Wanted.of(query, sort=Sort.OLDEST)
@@ -42,7 +43,7 @@ def test_an_address_says_what_it_was_made_of(wanted, place) -> None:
 
 
 @given(st.dictionaries(NAMES, st.text(max_size=300)))
-def test_any_other_address_is_refused_or_read(query) -> None:
+def test_any_other_address_is_refused_or_read(query: dict[str, str]) -> None:
     """There is no third: what cannot be read is told, and nothing worse happens."""
     with suppress(BadForm):
         assert len(Wanted.of(query, sort=Sort.OLDEST).q) <= 200

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyotp
 import pytest
 from pydantic import SecretStr
 
@@ -23,6 +22,7 @@ from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import GrantRules
+from visitor import totp_of
 
 TEMPLATE = {"days": 0, "note": "as asked", "sure": False, "from": "2026-11-21", "more": {"a": 1}}
 
@@ -44,7 +44,7 @@ class Desk:
     async def sign_in(self, person: Person) -> None:
         """Sign somebody in by a code."""
         factors = Factors(self.office.ledger, self.settings.secret_key)
-        app = pyotp.parse_uri(await factors.enroll(person, by="test"))
+        app = totp_of(await factors.enroll(person, by="test"))
         await self.tab.open(f"{self.settings.url}/inbox/sign-in")
         await self.tab.write("#address", person.email)
         now = int((await self.office.ledger.now()).timestamp())

@@ -6,11 +6,13 @@ import re
 from datetime import timedelta
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
+import httpx
 import pyotp
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
@@ -48,7 +50,7 @@ async def office(office: Channels) -> Channels:
     return office
 
 
-def ids(page) -> list[str]:
+def ids(page: httpx.Response) -> list[str]:
     """Return the ids of the lines of a list, in their order."""
     assert page.status_code == 200, page.text
     return re.findall(r'id="open-(ap_[a-z2-7]{16})"', page.text)
@@ -59,9 +61,9 @@ def lasting(hours: int) -> Policy:
     return FINANCE.model_copy(update={"within": Span(timedelta(hours=hours))})
 
 
-async def three(office):
+async def three(office: Channels) -> list[str]:
     """Open three requests, half an hour apart, the last of them due first."""
-    found = []
+    found: list[str] = []
     for hours in (4, 4, 1):
         office.policies = (lasting(hours),)
         found.append((await office.ask(amount=len(found)))[0].id)
@@ -147,7 +149,7 @@ async def test_pages(browser: Browser, office: Channels, monkeypatch: pytest.Mon
         ("queue=other", set()),
     ],
 )
-async def test_filters(browser: Browser, office: Channels, query: str, found) -> None:
+async def test_filters(browser: Browser, office: Channels, query: str, found: set[int]) -> None:
     """By words, tool, app, person, where it stands, when it is due, and queue."""
     first, _ = await office.ask(amount=1, purpose="Train to Bern")
     second, _ = await office.ask(amount=2)
@@ -191,7 +193,7 @@ async def test_where_a_search_was_cut_the_page_says_so(
     assert ids(page) == []
     assert "Searched 50 requests for this page" in page.text
     more = re.search(r'href="([^"]*)" rel="next"', page.text)
-    page = await browser.get(more[1].replace("&amp;", "&"))
+    page = await browser.get(present(more)[1].replace("&amp;", "&"))
     assert len(ids(page)) == 1
     assert "Searched" not in page.text
 
@@ -315,7 +317,7 @@ async def test_a_ledger_that_is_away(
 ) -> None:
     """The page says so, and a part that is fetched for an open page is not put into it."""
 
-    async def away(*_: object, **__: object) -> None:
+    async def away(*_: object, **__: Any) -> None:
         raise LedgerUnavailable("Redis is away.")
 
     await browser.sign_in()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 import httpx
 import pytest
 import uvicorn
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
-from signoff.broker.ledger.follow import batches, latest
+from signoff.broker.ledger.follow import Entry, batches, latest
+from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.pages import live
 from signoff.channels.inbox.pages.live import ANYTHING, Hub, Listener
@@ -67,8 +69,16 @@ async def office(office: Channels) -> Channels:
     return office
 
 
+@dataclass(frozen=True)
+class Listening:
+    """A server, and where it listens."""
+
+    server: Server
+    url: str
+
+
 @pytest.fixture
-async def server(office: Channels) -> AsyncIterator[Server]:
+async def here(office: Channels) -> AsyncIterator[Listening]:
     """A server that listens."""
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, SETTINGS))
@@ -76,8 +86,7 @@ async def server(office: Channels) -> AsyncIterator[Server]:
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
     task = asyncio.create_task(server._serve())
-    server.url = f"http://127.0.0.1:{await up}"
-    yield server
+    yield Listening(server, f"http://127.0.0.1:{await up}")
     server.should_exit = True
     await task
 
@@ -86,7 +95,7 @@ Look = Callable[..., AbstractAsyncContextManager[Page]]
 
 
 @pytest.fixture
-def look(office: Channels, server: Server, browser: Browser) -> Look:
+def look(office: Channels, here: Listening, browser: Browser) -> Look:
     """Open a page of the session that the browser has now, as it is at this moment."""
 
     @asynccontextmanager
@@ -96,7 +105,7 @@ def look(office: Channels, server: Server, browser: Browser) -> Look:
         known = {"Cookie": f"{COOKIE}={browser.session}"} if browser.session else {}
         known |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
-            httpx.AsyncClient(base_url=server.url, timeout=PATIENCE) as http,
+            httpx.AsyncClient(base_url=here.url, timeout=PATIENCE) as http,
             http.stream("GET", f"/inbox/live?{query}", headers=known) as answer,
         ):
             page = Page(answer)
@@ -200,12 +209,12 @@ async def test_a_person_has_so_many(
 
 
 async def test_a_server_that_stops_does_not_wait_for_pages(
-    browser: Browser, server: Server, look: Look
+    browser: Browser, here: Listening, look: Look
 ) -> None:
     """What streams without an end is ended, and not waited for."""
     await browser.sign_in()
     async with look() as page:
-        server.should_exit = True
+        here.server.should_exit = True
         await page.ended()
 
 
@@ -215,7 +224,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     """However many listen, the audit is read once; the last one who goes ends the reading."""
     reading = []
 
-    async def counted(store, *, start):
+    async def counted(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         reading.append(start)
         async for batch in batches(store, start=start):
             yield batch
@@ -233,7 +242,7 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
     assert set(listeners[1].take()) == {approval.id}
     assert listeners[2].take() == {}
     assert len(reading) == 1
-    task = hub._reader
+    task = present(hub._reader)
     for one in listeners:
         hub.detach(one)
     await asyncio.wait([task])
@@ -244,7 +253,7 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     """The reading goes on behind the last entry that was read, and misses nothing."""
     starts = []
 
-    async def failing(store, *, start):
+    async def failing(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
         starts.append(start)
         async for batch in batches(store, start=start):
             yield batch

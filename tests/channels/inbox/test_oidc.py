@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -13,7 +14,7 @@ import pyotp
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
-from pydantic import SecretStr, ValidationError
+from pydantic import JsonValue, SecretStr, ValidationError
 
 from builders import CLEO, MARA, Snapshot
 from channels.conftest import Channels
@@ -52,10 +53,10 @@ async def browser(
     app = make_gateway(office.ledger)
     app.include_router(make_inbox_router(office.desk, settings_for(company)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
-        yield Browser(http, apps, office)
+        yield Browser(http, apps, office.ledger)
 
 
-async def sent_back(browser, to="/inbox/") -> str:
+async def sent_back(browser: Browser, to: str = "/inbox/") -> str:
     """Begin, sign in at the provider, and return the path and query that lead back."""
     begun = await browser.http.get(BEGIN, params={"next": to})
     assert begun.status_code == 303, begun.text
@@ -66,12 +67,12 @@ async def sent_back(browser, to="/inbox/") -> str:
     return place.removeprefix(ORIGIN)
 
 
-async def sign_in(browser, to="/inbox/") -> httpx.Response:
+async def sign_in(browser: Browser, to: str = "/inbox/") -> httpx.Response:
     """Go all the way."""
     return await browser.get(await sent_back(browser, to))
 
 
-def refused(answer, words) -> None:
+def refused(answer: httpx.Response, words: str) -> None:
     """Assert that nobody was signed in, and that the page says why."""
     assert answer.status_code == 403, answer.text
     assert words in answer.text
@@ -188,45 +189,45 @@ async def test_clocks_may_differ_by_a_minute(
     ],
 )
 async def test_an_id_token_that_says_something_else(
-    browser: Browser, company: Provider, lies
+    browser: Browser, company: Provider, lies: dict[str, Any]
 ) -> None:
     """It was made for another page, another sign-in or another time."""
     company.lies |= lies
     refused(await sign_in(browser), "does not prove who you are")
 
 
-def unsigned(claims):
+def unsigned(claims: dict[str, Any]) -> str:
     """Make a token with no signature."""
     parts = ({"alg": "none", "typ": "JWT"}, claims)
     coded = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in parts]
     return ".".join(one.rstrip("=") for one in (*coded, ""))
 
 
-def by_secret(claims):
+def by_secret(claims: dict[str, Any]) -> str:
     """Make a token that is signed with what the client knows as well."""
     return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key(SECRET), algorithms=["HS256"])
 
 
-def by_another(claims):
+def by_another(claims: dict[str, Any]) -> str:
     """Make a token with a key of the author's own under the name of the provider's."""
     key = ECKey.generate_key("P-256")
     return jwt.encode({"alg": "ES256", "kid": "first"}, claims, key)
 
 
-def by_its_own(claims):
+def by_its_own(claims: dict[str, Any]) -> str:
     """Make a token that brings its key along."""
     key = ECKey.generate_key("P-256")
     return jwt.encode({"alg": "ES256", "jwk": key.as_dict(private=False)}, claims, key)
 
 
-def cut(claims):
+def cut(claims: dict[str, Any]) -> str:
     """Make a token without its last part."""
     return by_another(claims).rpartition(".")[0] + "."
 
 
 @pytest.mark.parametrize("sign", [unsigned, by_secret, by_another, by_its_own, cut, lambda _: "x"])
 async def test_an_id_token_that_the_provider_has_not_signed(
-    browser: Browser, company: Provider, sign
+    browser: Browser, company: Provider, sign: Callable[[dict[str, Any]], str]
 ) -> None:
     """By nobody, by a secret that is shared, by a key of its own: all the same."""
     company.sign = sign
@@ -248,7 +249,7 @@ async def test_an_id_token_that_the_provider_has_not_signed(
     ],
 )
 async def test_somebody_whom_the_directory_does_not_know(
-    browser: Browser, company: Provider, person, words: str
+    browser: Browser, company: Provider, person: dict[str, JsonValue], words: str
 ) -> None:
     """Or of whom it is not proven which address is theirs: the page says so."""
     company.lies |= person
@@ -337,7 +338,9 @@ async def test_the_provider_says_no(
         (200, b" " * (2 << 20)),
     ],
 )
-async def test_an_answer_that_is_none(browser: Browser, company: Provider, token) -> None:
+async def test_an_answer_that_is_none(
+    browser: Browser, company: Provider, token: tuple[int, object]
+) -> None:
     """A page says that it did not work; nothing breaks."""
     company.token = token
     answer = await sign_in(browser)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
@@ -21,7 +22,7 @@ from visitor import Browser, forms_of
 FREE = Policy(name="free", ask=("mara",), within="4h")
 
 
-async def noted(office, **parts):
+async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     """Open an approval to which Mara has said yes by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     said = {"reason": parts.pop("reason", "fine by me")}
@@ -47,8 +48,11 @@ async def test_the_whole_way(browser: Browser, office: Channels) -> None:
     assert (await browser.press(path)).headers["Location"] == path
 
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.by) == (State.APPROVED, "mara")
-    assert (after.decision.channel, after.decision.reason) == ("inbox", "fine by me")
+    assert (after.state, present(after.decision).by) == (State.APPROVED, "mara")
+    assert (present(after.decision).channel, present(after.decision).reason) == (
+        "inbox",
+        "fine by me",
+    )
     assert (await office.ledger.run(after.origin.run)).state is RunState.ANSWERED
     event = (await office.events(approval))[-1]
     assert (event.more["first_step"], event.more["second_factor"]) == ("email", "totp")
@@ -80,7 +84,10 @@ async def test_a_no_is_recorded_with_its_reason(browser: Browser, office: Channe
     await browser.sign_in()
     await browser.press(path, "reject", reason="that mail was\r\nnot mine")
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.reason) == (State.REJECTED, "that mail was\nnot mine")
+    assert (after.state, present(after.decision).reason) == (
+        State.REJECTED,
+        "that mail was\nnot mine",
+    )
 
 
 async def test_other_values_that_were_mailed_are_shown_and_confirmed(
@@ -95,7 +102,7 @@ async def test_other_values_that_were_mailed_are_shown_and_confirmed(
     assert "Confirm your approval" in page.text
     await browser.press(page_of(approval.id))
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.proposal) == (State.REJECTED, {"amount": 300})
+    assert (after.state, present(after.decision).proposal) == (State.REJECTED, {"amount": 300})
 
 
 async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(
@@ -130,7 +137,7 @@ async def test_where_no_second_step_is_wanted_the_page_decides(
     assert 'value="many"' in wrong.text
     await browser.press(path, **{"field.0": "3"})
     after = await office.ledger.approval(approval.id)
-    assert (after.state, after.decision.payload) == (State.APPROVED, {"days": 3})
+    assert (after.state, present(after.decision).payload) == (State.APPROVED, {"days": 3})
 
 
 async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
@@ -242,7 +249,9 @@ async def test_signing_out(browser: Browser, office: Channels) -> None:
 
 
 @pytest.mark.parametrize(("minutes", "again"), [((29, 29), 200), ((31,), 303), ((25,) * 29, 303)])
-async def test_a_session_ends(browser: Browser, office: Channels, minutes, again: int) -> None:
+async def test_a_session_ends(
+    browser: Browser, office: Channels, minutes: tuple[int, ...], again: int
+) -> None:
     """After half an hour without use, and after half a day in any case."""
     await browser.sign_in()
     for some in minutes:

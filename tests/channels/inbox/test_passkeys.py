@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from authenticator import Authenticator
@@ -18,6 +19,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.settings import InboxSettings, page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
+from signoff.core.directory.people import Person
 from visitor import ORIGIN, SETTINGS, Browser, forms_of
 
 PAGE, ADD = "/inbox/security", "/inbox/security/passkeys/add"
@@ -31,14 +33,14 @@ def device() -> Authenticator:
     return Authenticator(ORIGIN, "approvals.example.com")
 
 
-async def signed_in(browser, office, person=MARA):
+async def signed_in(browser: Browser, office: Channels, person: Person = MARA) -> str:
     """Sign in without any second factor, and return the token of the forms."""
     sessions = Sessions(office.ledger, SETTINGS)
     browser.session = await sessions.begin(person.id, how=How.LINK, also=Change())
     return forms_of(await browser.get(PAGE))["/inbox/sign-out"]["csrf"]
 
 
-async def add(browser, csrf, device, **proof):
+async def add(browser: Browser, csrf: str, device: Authenticator, **proof: str) -> httpx.Response:
     """Add a passkey, as the script of the page does."""
     offer = await browser.post(OFFER, {"csrf": csrf, **proof})
     if offer.status_code != 200:
@@ -47,7 +49,7 @@ async def add(browser, csrf, device, **proof):
     return await browser.post(ADD, {"csrf": csrf, "credential": credential, "name": "My key"})
 
 
-async def prove(browser, csrf, device):
+async def prove(browser: Browser, csrf: str, device: Authenticator) -> httpx.Response:
     """Give a passkey as a second factor."""
     offer = await browser.post("/inbox/passkey/offer", {"csrf": csrf})
     if offer.status_code != 200:
@@ -56,7 +58,7 @@ async def prove(browser, csrf, device):
     return await browser.post("/inbox/passkey/prove", {"csrf": csrf, "credential": credential})
 
 
-async def sign_in(browser, device, **fields):
+async def sign_in(browser: Browser, device: Authenticator, **fields: str) -> httpx.Response:
     """Sign in with a passkey."""
     offer = await browser.post(f"{SIGN_IN}/offer", {"next": ""})
     assert offer.json()["allowCredentials"] == []
@@ -157,7 +159,7 @@ async def test_it_signs_in_without_an_address(
         assert (await sign_in(browser, device, next=to)).headers["Location"] == "/inbox/"
 
 
-async def lying(device, lie) -> None:
+async def lying(device: Authenticator, lie: str) -> None:
     """Return the device as it lies."""
     match lie:
         case "another page":
@@ -323,7 +325,7 @@ async def test_what_is_no_answer(
     "path", [OFFER, ADD, REMOVE, "/inbox/passkey/offer", "/inbox/passkey/prove"]
 )
 async def test_forms_of_other_pages_and_sessions(
-    browser: Browser, office: Channels, csrf: str, path
+    browser: Browser, office: Channels, csrf: str, path: str
 ) -> None:
     """Each takes the session's own token, from this page."""
     assert (await browser.post(path, {"csrf": "x"})).status_code == 403

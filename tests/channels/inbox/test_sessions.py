@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import CLEO, MARA
+from builders import CLEO, MARA, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -16,6 +16,7 @@ from signoff.channels.inbox.auth.sessions import How, Sessions, sign_out_everywh
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
+from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
 from signoff.testing import VirtualClock
 from visitor import SETTINGS, Browser
@@ -29,7 +30,9 @@ def sessions(office: Channels) -> Sessions:
     return Sessions(office.ledger, SETTINGS)
 
 
-async def begin(browser, office, *, how=How.LINK, person=MARA):
+async def begin(
+    browser: Browser, office: Channels, *, how: How = How.LINK, person: Person = MARA
+) -> str:
     """Be signed in without a second factor."""
     sessions = Sessions(office.ledger, SETTINGS)
     browser.session = await sessions.begin(person.id, how=how, also=Change())
@@ -133,7 +136,7 @@ async def test_to_look_whether_a_session_stands_is_no_use_of_it(
 ) -> None:
     """A page that is only open keeps nobody signed in."""
     name = await sessions.begin("mara", how=How.LINK, also=Change())
-    session = await sessions.find(name)
+    session = present(await sessions.find(name))
     for minutes in (20, 9):
         clock.advance(timedelta(minutes=minutes))
         assert await sessions.stands(session)
@@ -161,7 +164,9 @@ async def test_an_operator_ends_all_sessions_of_a_person(
 
 async def test_a_proof_of_a_session_that_has_ended_is_none(sessions: Sessions) -> None:
     """There is no name for it."""
-    session = await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    session = present(
+        await sessions.find(await sessions.begin("mara", how=How.LINK, also=Change()))
+    )
     await sessions.end_one(session.id, "mara")
     assert (await sessions.prove(session, "totp"))[1] == ""
 

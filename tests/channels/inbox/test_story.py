@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, make_approval
@@ -42,7 +43,7 @@ LADDER = Policy(
 )
 
 
-async def opened(office, said: str) -> Approval:
+async def opened(office: Channels, said: str) -> Approval:
     """Open, route and deliver an approval before which the agent has said something."""
     approval = await office.open()
     now = await office.ledger.approval(approval.id)
@@ -55,7 +56,7 @@ async def opened(office, said: str) -> Approval:
     return await office.ledger.approval(approval.id)
 
 
-def plain(page) -> str:
+def plain(page: httpx.Response) -> str:
     """Return the words of a page."""
     return " ".join(re.sub(r"<[^>]+>", " ", page.text).split())
 
@@ -108,6 +109,20 @@ async def test_one_stage_after_the_other(browser: Browser, office: Channels) -> 
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 
+async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: Channels) -> None:
+    """The page says what they are, offers no move, and refuses one that is sent all the same."""
+    office.policies = (PLAIN.model_copy(update={"inform": ("dan",)}),)
+    approval, _ = await office.ask()
+    await enter(browser, DAN)
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "You are informed about this request. Others decide it." in words
+    assert "Informed: Dan Roe" in words
+    assert "Mara Lind by email" not in words
+    assert "Approve exactly this" not in words
+    assert (await send(browser, approval, "approve")).status_code == 409
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
 async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: Channels) -> None:
     """And for operators and auditors; the requester reads what happened without them."""
     office.policies = (PLAIN,)
@@ -133,7 +148,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run, _ = await office.ledger.standing(approval.id)
+    was, run, _ = await office.ledger.current(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]
@@ -196,7 +211,7 @@ async def test_markup_of_everybody_is_text(browser: Browser, office: Channels) -
 
 
 @pytest.mark.parametrize("on_timeout", list(OnTimeout))
-def test_what_is_foretold_of_the_rest_is_its_end(on_timeout) -> None:
+def test_what_is_foretold_of_the_rest_is_its_end(on_timeout: OnTimeout) -> None:
     """Whatever the end means, the last step says it, and how it then stands."""
     from builders import ask
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import CLEO, MARA, NOON, RILEY, make_approval
+from builders import CLEO, MARA, NOON, RILEY, make_approval, present
 from channels.conftest import Channels
 from channels.inbox.crowd import ADA, CROWD, DAN, MOVES, OLGA, PLAIN, enter, hidden, send
 from signoff.channels.inbox.pages.views import Stage, may, may_see, view
@@ -184,7 +184,7 @@ async def test_an_operator_moves_what_waits_and_decides_nothing(
     assert (await send(browser, approval, "extend", by="1h", reason="wait")).status_code == 303
     after = await office.ledger.approval(approval.id)
     assert (after.handovers[-1].of, after.handovers[-1].to) == ("mara", "dan")
-    assert after.deadline == approval.deadline + HOUR
+    assert after.deadline == present(approval.deadline) + HOUR
     no_reason = await send(browser, approval, "withdraw")
     assert no_reason.status_code == 422
     assert (await send(browser, approval, "withdraw", reason="a test")).status_code == 303

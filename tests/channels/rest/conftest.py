@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -25,7 +26,7 @@ class Office:
     desk: Desk
     http: httpx.AsyncClient
 
-    async def token(self, *, person: str = "", users: tuple[str, ...] = (), **more) -> str:
+    async def token(self, *, person: str = "", users: tuple[str, ...] = (), **more: Any) -> str:
         """Return a token that is good for all but administration, unless it says for what."""
         scopes = frozenset(more.pop("scopes", EVERYTHING if person else SYSTEM))
         return (
@@ -34,7 +35,7 @@ class Office:
             )
         )[0]
 
-    async def holder(self, **parts) -> httpx.AsyncClient:
+    async def holder(self, **parts: Any) -> httpx.AsyncClient:
         """Return a client of somebody who has such a token."""
         return self.holding(await self.token(**parts))
 

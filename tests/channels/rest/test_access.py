@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -101,7 +103,7 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot:
     ],
 )
 async def test_nobody_gets_a_token_that_could_ask_and_answer(
-    office: Office, parts: dict[str, object], words: str
+    office: Office, parts: dict[str, Any], words: str
 ) -> None:
     """A token decides as a person or submits for users, never both."""
     with pytest.raises(InvalidToken, match=words):
@@ -109,7 +111,7 @@ async def test_nobody_gets_a_token_that_could_ask_and_answer(
 
 
 @pytest.mark.parametrize("scope", sorted(Scope))
-async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope) -> None:
+async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope: Scope) -> None:
     """Without the scope of a request its answer is 403, and names the scope that it takes."""
     _, (approval,) = await paused(office.desk.ledger)
     person = await office.holder(person="mara", scopes={scope})
@@ -170,7 +172,7 @@ async def test_a_body_over_the_limit_is_not_read_into_anything(
     """More than 1 MiB is refused, with or without a declared length; so is what is not JSON."""
     large = b'{"message": "' + b"x" * 1024 * 1024 + b'"}'
 
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         for at in range(0, len(large), 65536):
             yield large[at : at + 65536]
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
-from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused
+from builders import CLEO, MARA, RILEY, ask, make_approval, make_origin, paused, present
 from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
 
 
-async def pending(office, **parts) -> Approval:
+async def pending(office: Office, **parts: Any) -> Approval:
     """Return an approval that waits for Mara and Cleo."""
     _, (approval,) = await paused(office.desk.ledger, **parts)
     return approval
 
 
-def yes(approval: Approval, **more) -> dict:
+def yes(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
     """Return the body of a yes."""
     return {"digest": approval.digest, **more}
 
@@ -87,7 +89,7 @@ async def test_a_persons_rules_hold_as_by_any_channel(
     await other.post(f"approvals/{mine.id}/reject", json=body)
     assert (await ended.post(f"approvals/{mine.id}/reject", json={})).status_code == 409
     late = await pending(office, within=timedelta(milliseconds=1))
-    while await office.desk.ledger.now() < late.deadline:
+    while await office.desk.ledger.now() < present(late.deadline):
         pass
     answer = await mara.post(f"approvals/{late.id}/approve", json=yes(late))
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:too-late")
@@ -181,7 +183,7 @@ async def test_pages_hold_each_once_while_others_are_added(
     for path in ("approvals", "approvals?state=pending", "approvals?waiting_for=mara"):
         seen, cursor = [], ""
         while cursor is not None:
-            answer = await mara.get(path, params={"limit": 2, "cursor": cursor} | _query(path))
+            answer = await mara.get(path, params={"limit": "2", "cursor": cursor} | _query(path))
             page = answer.json()
             seen += [one["id"] for one in page["items"]]
             cursor = page["next"]

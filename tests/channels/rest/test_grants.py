@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from channels.granting import asked
 from channels.rest.conftest import Office
 from signoff.core.approvals.approval import Approval
 
 
-def wish(approval: Approval, **more) -> dict:
+def wish(approval: Approval, **more: JsonValue) -> dict[str, JsonValue]:
     """Return the body of a grant."""
     return {"digest": approval.digest, "length": "4h", **more}
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from builders import CLEO, paused
 from channels.rest.conftest import Office
@@ -17,7 +20,7 @@ async def test_each_move_is_made_as_the_person_and_noted(
     one = f"approvals/{approval.id}"
     cleo = await office.holder(person="cleo")
 
-    async def done(who, verb, body, status=200):
+    async def done(who: httpx.AsyncClient, verb: str, body: JsonValue, status: int = 200) -> Any:
         answer = await who.post(f"{one}/{verb}", json=body)
         assert answer.status_code == status, answer.text
         return answer.json()

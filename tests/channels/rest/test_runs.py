@@ -11,7 +11,9 @@ import pytest
 from builders import paused
 from channels.rest.conftest import Office
 from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
 from signoff.channels.rest import idempotency_keys as once_module
+from signoff.core.approvals.events import What
 from signoff.core.base.errors import LedgerUnavailable
 
 BODY = {"app": "finance", "message": "Reimburse me"}
@@ -106,7 +108,7 @@ async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
     """The next attempt is in flight until the lease of the first has run out, and then done."""
     commit, release = office.desk.ledger.commit, office.desk.ledger.release_lease
 
-    async def die(*args, **more) -> None:
+    async def die(*args: object, **more: object) -> None:
         raise LedgerUnavailable("gone")
 
     monkeypatch.setattr(once_module, "LEASE", 0.2)
@@ -128,7 +130,7 @@ async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
     """The next attempt gets what the first has done: the note is part of the commit."""
     commit = office.desk.ledger.commit
 
-    async def done_and_gone(change) -> None:
+    async def done_and_gone(change: Change) -> None:
         await commit(change)
         raise LedgerUnavailable("gone")
 
@@ -157,7 +159,7 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     assert again.headers["idempotent-replayed"] == "true"
     assert (await mara.post(path, json=body)).status_code == 409
     events = await office.desk.ledger.history(approval.id)
-    assert [one.what for one in events].count("approved") == 1
+    assert [one.what for one in events].count(What.APPROVED) == 1
 
 
 async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
@@ -183,7 +185,7 @@ async def test_a_redis_that_is_away_is_a_problem_that_passes(
 ) -> None:
     """The answer is 503 and says when to come again."""
 
-    async def gone(*args) -> None:
+    async def gone(*args: object) -> None:
         raise LedgerUnavailable("Redis cannot be reached.")
 
     monkeypatch.setattr(office.desk.ledger.store, "read_now", gone)

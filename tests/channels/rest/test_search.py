@@ -59,7 +59,7 @@ async def some(office: Office) -> list[Approval]:
     ],
 )
 async def test_what_is_wanted_is_found_in_its_order(
-    office: Office, admin: httpx.AsyncClient, query, places
+    office: Office, admin: httpx.AsyncClient, query: dict[str, str], places: list[int]
 ) -> None:
     """By words, state, queue, person and deadline; the newest, the oldest or the next due first."""
     made = await some(office)
@@ -77,7 +77,7 @@ async def test_pages_in_any_order_have_each_approval_once(
     for sort, places in (("oldest", [0, 1, 2, 3]), ("due", [2, 1, 0]), ("newest", [3, 2, 1, 0])):
         found, cursor = [], ""
         while cursor is not None:
-            query = {"sort": sort, "limit": 1, "cursor": cursor}
+            query: dict[str, str | int] = {"sort": sort, "limit": 1, "cursor": cursor}
             page = (await admin.get("approvals", params=query)).json()
             found += [one["id"] for one in page["items"]]
             cursor = page["next"]

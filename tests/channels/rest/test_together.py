@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 
-from builders import CLEO, paused
+from builders import CLEO, paused, present
 from channels.rest.conftest import Office
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
 
 
-async def harmless(office: Office, *, batch: bool = True, **parts) -> Approval:
+async def harmless(office: Office, *, batch: bool = True, **parts: Any) -> Approval:
     """Return an approval that its policy calls harmless."""
     _, (was,) = await paused(office.desk.ledger, **parts)
-    terms = was.terms.model_copy(update={"batch": batch})
+    terms = present(was.terms).model_copy(update={"batch": batch})
     await office.desk.ledger.commit(Change().put(was.model_copy(update={"terms": terms}), was=was))
     return await office.desk.ledger.approval(was.id)
 

@@ -42,6 +42,8 @@ def _section(block: Json) -> Iterator[str]:
         yield "section of nothing"
     if block.get("text"):
         yield from _text(block["text"], 3000, "section")
+    if block.get("accessory"):
+        yield from _button(block["accessory"])
     if len(fields) > 10:
         yield "over 10 fields"
     for one in fields:

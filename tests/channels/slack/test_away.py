@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +13,7 @@ import pytest
 from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 
-from builders import MARA, paused
+from builders import MARA, paused, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
@@ -199,7 +200,7 @@ async def test_strangers_are_refused(office: Office) -> None:
         assert "submit" not in office.workspace.views[-1]
         sent = view_submission(modal, filled(today, today), user, team=team)
         said = await office.handler.handle(sent)
-        assert "not among the people" in str(said["view"])
+        assert "not among the people" in str(present(said)["view"])
     assert not await noted(office, What.LEFT)
 
 
@@ -268,10 +269,11 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
     app.view(AWAY)(take)
     today = await today_of(office)
     async with served(settings, office.handler) as http:
-        for made in (
+        payloads: list[Callable[[], Json]] = [
             shortcut,
             lambda: view_submission(office.workspace.views[-1], filled(today, today), MARA_AT),
-        ):
+        ]
+        for made in payloads:
             body = urlencode({"payload": json.dumps(made())})
             request = BoltRequest(body=body, headers=signed(body))
             assert (await asyncio.to_thread(app.dispatch, request)).status == 200

@@ -102,7 +102,7 @@ async def test_what_we_acknowledge_with_is_what_bolt_would(office: Office, bolt:
         assert json.loads(answer.body) == ours
 
 
-class _At(Clock):  # type: ignore[misc] # the SDK's
+class _At(Clock):
     def __init__(self, at: float) -> None:
         self._at = at
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 from slackblocks.blocks import Block as SlackBlock
 from slackblocks.objects import ConfirmationDialogue, Option
 
@@ -62,7 +63,7 @@ def approvals(draw: st.DrawFn) -> Approval:
 
 def message(approval: Approval, **parts: Any) -> Message:
     """Return its card as a message to Mara."""
-    usual = {
+    usual: dict[str, Any] = {
         "id": "card:1",
         "kind": Message_.CARD,
         "card": card(approval, people()),
@@ -132,8 +133,12 @@ def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
 @pytest.mark.parametrize("kind", ["string", "integer", "array", "object", "boolean"])
 def test_eighty_fields_fit(kind: str) -> None:
     """A form may be long; what does not fit a modal is not cut in the middle of a field."""
-    properties = {f"field_{number}": {"type": kind} for number in range(95)}
-    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    properties: dict[str, JsonValue] = {f"field_{n}": {"type": kind} for n in range(95)}
+    schema: JsonValue = {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+    }
     call = make_call("adk_request_input", message="?", response_schema=schema)
     approval = ask(make_approval(call=call).model_copy(update={"kind": Kind.INPUT}))
     about = Reference(approval=approval.id, digest=short(approval.digest))

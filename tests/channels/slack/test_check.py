@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from builders import CLEO, MARA
 from channels.slack.workspace import Workspace
 from signoff.channels.slack.check import check
@@ -10,9 +12,9 @@ from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SCOPES
 
 
-async def problems(settings: SlackSettings, **more: object) -> dict[str, str]:
+async def problems(settings: SlackSettings, **more: Any) -> dict[str, str]:
     """Return what is wrong, by what it is about."""
-    usual: dict = {"channels": [], "people": []}
+    usual: dict[str, Any] = {"channels": [], "people": []}
     found = await check(settings, **(usual | more))
     return {one.about: one.problem for one in found if one.problem}
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def connected(slack: Emulator, token: str = BOT) -> SlackWeb:
     )
 
 
-def message(clock: VirtualClock, **changes: object) -> Message:
+def message(clock: VirtualClock, **changes: Any) -> Message:
     """Return the card of an approval, to Mara by her address."""
     shown = Message(
         id="card:1",
@@ -45,7 +46,7 @@ def message(clock: VirtualClock, **changes: object) -> Message:
         address=PEOPLE["mara"],
         at=datetime.now(UTC),  # the emulator has a clock of its own
     )
-    return replace(shown, **changes)  # type: ignore[arg-type] # its fields, by name
+    return replace(shown, **changes)
 
 
 async def delivered(channel: SlackChannel, one: Message) -> Receipt:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from channels.slack.conftest import CLEO_AT, MARA_AT
-from channels.slack.office import Office
+from channels.slack.office import CLEO_AT, MARA_AT, Office
 from channels.slack.workspace import Workspace
 from signoff.channels.slack.groups import GroupKeeper
 from signoff.channels.slack.inbound.identity import Identities
@@ -11,13 +10,13 @@ from signoff.core.policies.levels import Level
 from signoff.core.routing.resolve import find
 
 
-def keeper(office, *groups):
+def keeper(office: Office, *groups: str) -> GroupKeeper:
     """Return what looks up these groups."""
     identities = Identities(office.web, office.directory)
     return GroupKeeper(office.desk.ledger, office.web, identities, groups)
 
 
-async def who(office, group):
+async def who(office: Office, group: str) -> list[str]:
     """Return who is asked when a level asks a group."""
     directory = await office.desk.people.directory()
     now = await office.desk.ledger.now()

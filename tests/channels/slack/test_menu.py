@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, RILEY, present
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office, choice_in
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
@@ -106,7 +106,7 @@ async def test_the_deadline_is_moved_within_what_the_policy_gave(office: Office)
         assert said in ack["errors"]["length"]
     assert await office.submit({"length": {"value": "4h"}, "reason": why}) is None
     after = await office.ledger.approval(approval.id)
-    assert after.deadline == approval.deadline + timedelta(hours=4)
+    assert after.deadline == present(approval.deadline) + timedelta(hours=4)
     await office.choose("Extend…")
     await office.deliver()
     assert "prolonged enough" in whispered(office)
@@ -120,7 +120,7 @@ async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Off
         await office.choose(text, user=CLEO_AT, card=card)
     assert office.workspace.views == []
     await office.choose("Reassign…")
-    await office.desk.reject(approval.id, office.directory.get("mara"), channel="cli")
+    await office.desk.reject(approval.id, present(office.directory.get("mara")), channel="cli")
     sent = {"to": {"selected_user": "U0TOM"}, "reason": {"value": "x"}}
     ack = await office.submit(sent)
     assert ack["response_action"] == "update"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import MARA
+from builders import MARA, present
 from channels.slack.office import Office
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.core.approvals.approval import State
@@ -35,7 +35,7 @@ async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office) -
     await office.deliver()
 
     noted = await office.ledger.approval(approval.id)
-    step = noted.step_of("mara")
+    step = present(noted.step_of("mara"))
     assert (noted.state, step.channel) == (State.PENDING, "slack")
     (told,) = office.workspace.whispers
     assert "One more step: confirm your yes to reimburse" in str(told["blocks"])

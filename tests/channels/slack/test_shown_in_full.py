@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import MARA, NOON, ask, make_approval, make_call, make_origin, people
+from builders import MARA, NOON, ask, make_approval, make_call, make_origin, people, present
 from channels.slack.limits import faults_of, units
 from channels.slack.office import Office
 from channels.slack.test_cards import TEMPLATES, TEXT, VALUES, dumped, message
@@ -77,7 +77,7 @@ async def test_what_is_folded_is_read_in_the_modal_before_it_is_approved(office:
     assert pieces_of(FOLDED, texts_of(office.workspace.views[-1]["blocks"]))
     assert await office.submit({}) is None
     decided = await office.ledger.approval(approval.id)
-    assert (decided.state, decided.decision.channel) == (State.APPROVED, "slack")
+    assert (decided.state, present(decided.decision).channel) == (State.APPROVED, "slack")
 
 
 async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> None:
@@ -138,7 +138,9 @@ async def test_a_rewritten_card_says_anew_what_it_shows(office: Office) -> None:
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
     change = Change().put(approval.model_copy(update={"asked": old}), was=approval)
     await office.ledger.commit(change)
-    await office.desk.made(approval.id, moves.Comment(text="hm"), office.directory.get("mara"))
+    await office.desk.made(
+        approval.id, moves.Comment(text="hm"), present(office.directory.get("mara"))
+    )
     await office.route()
     await office.deliver()
     now = await office.ledger.approval(approval.id)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import pytest
 
+from builders import present
 from channels.slack.office import Office
 from channels.slack.workspace import Workspace
 from deciding import Desk
@@ -85,8 +87,8 @@ async def test_a_dropped_connection_comes_back(office: Office, listener: SocketL
     """A connection that breaks is made again, and the other one is there meanwhile."""
     workspace = office.workspace
     approval = await office.open()
-    transport = workspace.sockets[0]._req.transport
-    transport.abort()
+    transport = present(workspace.sockets[0]._req).transport
+    present(transport).abort()
     await workspace.push(office.click("approve"), at=-1)
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
     await until(lambda: len(workspace.sockets) == 2)
@@ -105,20 +107,22 @@ async def test_without_the_ledger_nothing_is_acknowledged(
 ) -> None:
     """Where Redis is away the click is not acknowledged, so that the person sees it failed."""
     away = Ledger(Store.open("redis://127.0.0.1:1/0"))
-    handler = SlackHandler(
+    taken = asyncio.Event()
+
+    class Handler(SlackHandler):
+        """One that says when it has been asked."""
+
+        async def handle(self, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+            """Handle it, and say so."""
+            try:
+                return await super().handle(payload)
+            finally:
+                taken.set()
+
+    handler = Handler(
         Desk(away, office.directory), office.web, Identities(office.web, office.directory)
     )
     await office.open()
-    taken = asyncio.Event()
-    handle = handler.handle
-
-    async def seen(payload: object) -> object:
-        try:
-            return await handle(payload)
-        finally:
-            taken.set()
-
-    handler.handle = seen
     made = SocketListener(settings, handler)
     await made.start()
     await until(lambda: workspace.sockets)

@@ -7,13 +7,14 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from builders import MARA, paused
+from builders import MARA, paused, present
 from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.ledger.change import Item
@@ -64,7 +65,7 @@ async def receiver() -> AsyncIterator[Receiver]:
     await runner.cleanup()
 
 
-def hook(receiver: Receiver, **more) -> Webhook:
+def hook(receiver: Receiver, **more: Any) -> Webhook:
     """Return a webhook that posts to a server of this machine."""
     usual = {"name": "erp", "url": receiver.url, "secrets": SECRETS, "allow_private": True}
     return Webhook(**(usual | more))
@@ -74,7 +75,7 @@ POST = {"entry": "1-0", "message": {}}
 """What waits for a webhook."""
 
 
-async def drained(ledger, one: Webhook) -> None:
+async def drained(ledger: Ledger, one: Webhook) -> None:
     """Post what waits now."""
     sender = Sender(ledger, one)
     await sender.drain()
@@ -97,8 +98,8 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     await drained(ledger, one)
     assert receiver.types == ["approval.approved", "approval.opened"]
     for headers, body in receiver.posted:
-        signed = standard(headers, body)
-        assert all(is_signed(signed, [key_of(secret)]) for secret in SECRETS)
+        signed = present(standard(headers, body))
+        assert all(is_signed(signed, [present(key_of(secret))]) for secret in SECRETS)
         assert not is_signed(signed, [b"another"])
         assert headers["content-type"] == "application/json"
     told = next(json.loads(body) for _, body in receiver.posted if b"approved" in body)
@@ -129,7 +130,7 @@ async def test_many_who_read_the_audit_put_each_entry_in_once(
     assert len({headers["webhook-id"] for headers, _ in receiver.posted}) == 30
 
 
-async def waiting(ledger, one: Webhook) -> None:
+async def waiting(ledger: Ledger, one: Webhook) -> None:
     """Have one message wait for a webhook."""
     feed = Feed(ledger, [one])
     await feed.once()
@@ -202,7 +203,7 @@ async def test_a_name_that_leads_inside_is_not_followed(
     class Nowhere(httpx.AsyncBaseTransport):
         """A way that must not be taken."""
 
-        async def handle_async_request(self, request) -> None:
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             raise AssertionError(request.url)
 
     one = hook(receiver, url="https://erp.example.com/x", allow_private=False)
@@ -226,7 +227,7 @@ async def test_what_was_looked_up_is_what_is_connected_to(
     class Watched(httpx.AsyncBaseTransport):
         """Keeps what would be sent."""
 
-        async def handle_async_request(self, request):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             seen.append(request)
             return httpx.Response(204)
 

@@ -56,7 +56,7 @@ def _spell(line: str, noun: str, parts: dict[str, str]) -> list[str]:
         name, _, tail = rest.partition(">")
         line = f"{head}{parts[name]}{tail}"
     line = line.replace("{object}", noun).replace("{me}", "Mara")
-    return ["".join(words) for words in itertools.islice(itertools.product(*_options(line)), 40)]
+    return ["".join(words) for words in itertools.islice(itertools.product(*_options(line)), 8)]
 
 
 def _options(line: str) -> list[list[str]]:

@@ -38,10 +38,11 @@ def test_what_people_write_is_understood(code: str, kind: str) -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("code", CODES)
-def test_no_frame_makes_a_yes_of_neither(code: str) -> None:
+def test_no_frame_makes_a_yes_of_neither(code: str, every: int) -> None:
     """A greeting above and a closing below turn nothing that is unclear into a yes."""
-    phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))["neither"]
+    phrases = tomllib.loads((TABLES / f"{code}.toml").read_text("utf-8"))["neither"][::every]
     framed = (f"Hi Anna,\n\n{text}\n\nBest regards\nMara Lind" for text in phrases)
     assert [text for text in framed if kind_of(text) == "yes"] == []
 

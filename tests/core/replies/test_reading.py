@@ -20,7 +20,7 @@ from signoff.core.replies.reading import is_reply, read_reply
 from signoff.core.replies.reply import Approve, Reject, Unclear
 from signoff.core.replies.text import Names, ReplyContext
 
-EXPENSE = {"amount": 0, "note": "", "urgent": False}
+EXPENSE: JsonValue = {"amount": 0, "note": "", "urgent": False}
 PEOPLE = ReplyContext(people=(Names(("Tom Weber", "Anna Berg")),), author=Names(("Mara Lind",)))
 VOCABULARY = frozenset(
     word

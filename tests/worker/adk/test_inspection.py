@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.openapi.models import APIKey, APIKeyIn
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import Agent
 from google.adk.agents.loop_agent import LoopAgent
 from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.auth.auth_tool import AuthConfig
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
@@ -106,9 +108,14 @@ def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words
     assert "inside the AgentTool 'inner'" in found.text
 
 
+CREDENTIAL = AuthConfig(
+    auth_scheme=APIKey(**{"in": APIKeyIn.header, "name": "X-Key"}), credential_key="key"
+)
+
+
 def sign_in(tool_context: ToolContext) -> dict[str, str]:
     """Ask for a credential."""
-    tool_context.request_credential(None)
+    tool_context.request_credential(CREDENTIAL)
     return {"status": "pending"}
 
 

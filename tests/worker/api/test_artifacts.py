@@ -13,7 +13,7 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
 from worker.api.client import Site, calls_of, events_of, site, words_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 NAME = "letters/draft.txt"
 

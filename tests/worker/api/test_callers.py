@@ -140,7 +140,7 @@ async def test_others_need_a_token(
     """Another machine, a proxy, another name for this one, a page in a browser."""
     gate = Gate((), desk, local=True, local_person="mara")
     with connection() as ports, pytest.raises(Problem) as refused:
-        await gate.admit(request(client, ports=ports, **headers))
+        await gate.admit(request(client, ports=ports, version="1.1", **headers))
     assert (refused.value.status, refused.value.kind) == (403, "not-local")
     assert why in refused.value.detail
     assert "[[gateway.tokens]]" in refused.value.detail

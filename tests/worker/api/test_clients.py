@@ -30,7 +30,7 @@ from worker.api.client import (
     words_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 CURL = """\
 {"app_name": "time_off", "user_id": "user", "session_id": "SESSION",
@@ -221,14 +221,15 @@ async def test_a_stream_goes_on_when_another_worker_takes_the_run_up(here: Site,
     else:
         (call,) = calls_of(await here.say("patient", session, "pay"))
         gate.touch()
-        turn = asyncio.create_task(
-            here.answer("patient", session, call, {"confirmed": True})  # type: ignore[arg-type]
-        )
+
+        async def answered() -> list[dict[str, Any]]:
+            return events_of(await here.answer("patient", session, call, {"confirmed": True}))
+
+        turn = asyncio.create_task(answered())
     await until(here, {"at": at})
     await here.plant.kill("worker")
     gate.unlink()
-    done = await turn
-    events = done if isinstance(done, list) else events_of(done)
+    events = await turn
     paid = [line for line in lines_of(here.plant) if "paid" in line]
     assert len(paid) == (at != "first_word")
     if at == "paid":

@@ -15,7 +15,7 @@ from worker.api import client
 from worker.api.client import Site, answer_body, events_of, site, words_of
 from worker.office import ROOT
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 STRANGERS = ROOT / "tests" / "worker" / "strangers"
 

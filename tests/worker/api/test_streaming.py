@@ -14,7 +14,7 @@ from worker.api.client import LOCAL, Site, answer_body, calls_of, events_of, sit
 from worker.office import AGENTS
 from worker.remote.api_server import ApiServer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 FAR = """
 [agents.remote.far_talks]

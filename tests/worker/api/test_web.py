@@ -16,7 +16,7 @@ from signoff.core.approvals.run import RunState
 from worker.api.client import LOCAL, Site, lines_of, site
 from worker.api.test_bad_input import TOKENS, bearer
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 CHAT = "textarea.chat-input-box"
 
@@ -101,8 +101,12 @@ async def test_a_refused_confirmation_is_seen_in_the_page(here: Site, tab: Tab) 
 
 async def test_a_client_of_streams_gets_a_problem_as_an_event(here: Site) -> None:
     """Status and problem are those that everybody else gets."""
-    body = {"appName": "finance", "userId": "user", "sessionId": "none"}
-    body |= {"newMessage": {"role": "user", "parts": [{"text": "hi"}]}}
+    body = {
+        "appName": "finance",
+        "userId": "user",
+        "sessionId": "none",
+        "newMessage": {"role": "user", "parts": [{"text": "hi"}]},
+    }
     told = await here.http.post("/run_sse", json=body, headers={"Accept": "text/event-stream"})
     plain = await here.http.post("/run_sse", json=body)
     assert told.status_code == plain.status_code == 404

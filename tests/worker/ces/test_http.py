@@ -185,7 +185,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_refused() -> None:
 async def test_what_it_does_not_take_is_said(server: str) -> None:
     """An unknown keyword, data beside json, and an unknown method are refused with words."""
     url = f"http://{server}/echo"
-    for asked, words in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"method": "GET", "url": url, "verify": False}, "does not take verify"),
         ({"method": "POST", "url": url, "data": "x", "json": {}}, "and not both"),
         ({"method": "TRACE", "url": url}, "needs a method: GET, HEAD, OPTIONS, DELETE"),
@@ -193,7 +193,8 @@ async def test_what_it_does_not_take_is_said(server: str) -> None:
         ({"method": "GET", "url": url, "cookies": {"a": 1}}, "are a dictionary of text"),
         ({"method": "GET"}, "cannot be requested"),
         ({"method": "GET", "url": url, FROM: []}, "does not take redirected_from"),
-    ]:
+    ]
+    for asked, words in refused:
         with pytest.raises(HttpRefused, match=words):
             await follow(rules(server), asked)
 
@@ -232,7 +233,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(
     answers = iter(["127.0.0.1", "127.0.0.66"])
     asked = []
 
-    async def resolve(host: str, *_: object, **__: object) -> list[Any]:
+    async def resolve(host: str, *_: object, **__: Any) -> list[Any]:
         asked.append(host)
         return [(2, 1, 6, "", (next(answers), port))]
 
@@ -250,7 +251,7 @@ async def test_one_private_address_among_public_ones_is_enough(
 ) -> None:
     """A name that has a public and a private address is refused."""
 
-    async def resolve(*_: object, **__: object) -> list[Any]:
+    async def resolve(*_: object, **__: Any) -> list[Any]:
         return [(2, 1, 6, "", (one, 80)) for one in ("93.184.216.34", "10.0.0.1")]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)

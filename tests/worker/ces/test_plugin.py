@@ -11,7 +11,8 @@ from google.adk.apps.app import App
 from google.adk.tools.function_tool import FunctionTool
 
 from signoff.core.base.errors import ConfigError
-from signoff.testing.model import ToolCall
+from signoff.testing import ScriptedModel
+from signoff.testing.model import Reply, ToolCall, Turn
 from signoff.worker.adk.inspection import concerns
 from signoff.worker.ces.errors import CodeRefused
 from signoff.worker.ces.plugin import CesCallbacks
@@ -58,9 +59,15 @@ async def test_a_model_callback_may_change_the_request(tmp_path: Path) -> None:
     )
     one = talk(tmp_path, {"a.py": source})
     seen: list[Any] = []
-    model = one.runner.agent.model  # type: ignore[union-attr] -- an LlmAgent
-    script = model.script
-    model.script = lambda turn: (seen.append(turn.tools), "no tools")[1] if script else ""
+    agent = one.runner.agent
+    assert isinstance(agent, LlmAgent)
+    assert isinstance(agent.model, ScriptedModel)
+
+    def script(turn: Turn) -> Reply:
+        seen.append(turn.tools)
+        return "no tools"
+
+    agent.model.script = script
     assert texts(await one.say("go")) == ["no tools"]
     assert seen == [()]
     assert (await one.state())["model"] == "greet"

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from signoff.broker import stages
 from signoff.core.approvals.run import Run, RunState
@@ -192,7 +193,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
     await another_worker(office)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run("run_1")
     if run.state is RunState.PAUSED:
         (approval,) = await office.ask(run)
@@ -251,7 +252,13 @@ async def test_a_call_that_cannot_be_judged_is_asked_about(
 )
 def test_only_what_is_false_is_not_asked_about(rule: str, args: dict[str, Any], asks: bool) -> None:
     """What is missing, of another kind, or no answer at all, is asked about."""
-    facts = {"app": "a", "agent": "b", "user": "c", "tool": "refund", "args": args}
+    facts: dict[str, JsonValue] = {
+        "app": "a",
+        "agent": "b",
+        "user": "c",
+        "tool": "refund",
+        "args": args,
+    }
     assert Rules(needs_approval=(rule,)).asks(facts) is asks
 
 

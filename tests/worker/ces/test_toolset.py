@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.adk.tools.tool_context import ToolContext
 
+from builders import present
 from signoff.core.base.errors import ConfigError
 from signoff.testing.model import ToolCall
 from signoff.worker.ces.errors import CodeRefused
@@ -122,7 +123,7 @@ async def test_what_fails_is_one_failed_call(tmp_path: Path) -> None:
     assert result(events) == {
         "error": "boom.py, line 4: ValueError: broken raised OSError: no disk"
     }
-    assert (events[-1].content.parts or [])[0].text  # type: ignore[union-attr] -- the last word
+    assert present(present(events[-1].content).parts)[0].text
 
 
 async def test_a_removed_variable_is_gone(tmp_path: Path) -> None:

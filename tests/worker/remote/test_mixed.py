@@ -25,6 +25,10 @@ class Named:
         """Say who resumed it."""
         return Turn(text=f"resumed by {self.name}")
 
+    async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
+        """Never called."""
+        raise NotImplementedError
+
 
 def run_of(app: str) -> Run:
     """Return a run of an app."""

@@ -45,4 +45,6 @@ async def test_without_it_the_call_of_the_model_is_asked_about(odd_agents: FarOf
     assert (approval.call.name, approval.call.args) == ("pays", {"who": "A"})
     assert approval.origin.made == ""
     assert isinstance(approval.template, dict)
-    assert approval.template[KEY]["tool"] == "pay"
+    code = approval.template[KEY]
+    assert isinstance(code, dict)
+    assert code["tool"] == "pay"

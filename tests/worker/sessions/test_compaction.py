@@ -37,7 +37,7 @@ def agents_folder() -> Path:
 async def say(office: Office, message: str) -> Run:
     """Say something in the one session of the test."""
     run = await office.desk.submit("compacting", message, user="riley@example.com", session="one")
-    await office.crew.drain("run.compacting")
+    await office.executor.drain("run.compacting")
     return await office.ledger.run(run.id)
 
 
@@ -168,7 +168,9 @@ async def test_a_long_running_call_holds_up_compaction_for_ever(office: Office) 
     assert (found.name, found.blocks) == ("export", True)
 
 
-@pytest.mark.parametrize(("waiting", "names"), [(None, []), ({"adk-q"}, []), ((), [CONFIRMATION])])
+@pytest.mark.parametrize(
+    ("waiting", "names"), [(None, []), ({"adk-q"}, []), (set(), [CONFIRMATION])]
+)
 async def test_a_question_that_nobody_is_asked_is_an_orphan(
     waiting: set[str] | None, names: list[str]
 ) -> None:

@@ -38,7 +38,7 @@ async def test_a_store_that_is_away_is_waited_for(
     finally:
         server.start()
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
     assert (await office.resume(paused)).state is RunState.COMPLETED
     assert len(office.executed()) == 1
@@ -67,4 +67,5 @@ def test_a_url_that_adk_does_not_take_names_those_that_it_takes(url: str, tmp_pa
 async def test_a_redis_url_is_taken_without_asking_the_server(tmp_path: Path) -> None:
     """Connections are made when they are needed, as with the other stores."""
     service = session_service(f"redis://127.0.0.1:{free_port()}/3", tmp_path)
+    # Not every service of ADK has it; this one does.
     await service.close()  # type: ignore[attr-defined]

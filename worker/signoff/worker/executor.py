@@ -1,4 +1,4 @@
-"""The crew: takes runs and resumes out of their outboxes, and commits what comes of each."""
+"""The executor: takes runs and resumes out of their outboxes, and commits what comes of each."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
 
 
 @dataclass(slots=True)
-class Crew:
+class Executor:
     """Works on the `run` and `resume` stages.
 
     Attributes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from signoff.broker.effects import send_work, tell_outcome
+from signoff.broker.effects import announce, send_work, tell_outcome
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import ReportFailure, ReportResult, RouteApproval
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
+from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.port import Pause, Turn
@@ -51,9 +52,9 @@ def turn_ended(
     after: dict[str, Approval] = {}
     for approval in approvals:
         if approval.id in handed:
-            after[approval.id], noted = approval.hand_on(Handoff.RESUMED, now=now)
+            handed_on, noted = approval.hand_on(Handoff.RESUMED, now=now)
             change.note(noted)
-            _tell_end(change, after[approval.id], turn)
+            after[approval.id] = _tell_end(change, handed_on, turn)
     others = [one for one in approvals if one.id not in handed]
     known = {(one.origin.confirmation, one.origin.nth) for one in others}
     opened = []
@@ -122,10 +123,10 @@ def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetim
     change = Change()
     for waiting in answered:
         approval = _given_up(change, waiting, problem, now=now)
+        told = _tell(change, approval, problem)
         if Handoff.FAILED in HANDOFFS[approval.handoff]:
-            after, noted = approval.hand_on(Handoff.FAILED, now=now, why=problem)
+            after, noted = told.hand_on(Handoff.FAILED, now=now, why=problem)
             change.put(after, was=waiting).note(noted)
-        _tell(change, approval, problem)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
 
@@ -233,27 +234,41 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
     return withdrawn
 
 
-def _tell(change: Change, approval: Approval, problem: str) -> None:
-    """Tell whoever decided that the answer, which was acknowledged, came to nothing."""
+def _tell(change: Change, approval: Approval, problem: str) -> Approval:
+    """Tell whoever decided, and the requester, that the answer came to nothing.
+
+    Returns:
+        The approval, which says that they are told.
+    """
     for asked in _told_of_decision(approval):
         change.send(
             ReportFailure(
                 channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
             )
         )
+    if approval.state is State.APPROVED:
+        announce(change, approval, Milestone.FAILED, problem=problem)
+    return approval.model_copy(update={"reported": True})
 
 
-def _tell_end(change: Change, approval: Approval, turn: Turn) -> None:
-    """Tell whoever decided what the agent did with it, where there is anything to tell."""
+def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
+    """Tell whoever decided, and the requester, what the agent did with it, if there is anything.
+
+    Returns:
+        The approval, which says whether they are told.
+    """
     said = turn.text[:LONGEST_WORD]
     if not approval.result and not said:
-        return
+        return approval
     for asked in _told_of_decision(approval):
         change.send(
             ReportResult(
                 channel=asked.channel, approval=approval.id, person=asked.key, remarks=said
             )
         )
+    if approval.state is State.APPROVED:
+        announce(change, approval, Milestone.RAN, remarks=said)
+    return approval.model_copy(update={"reported": True})
 
 
 def _told_of_decision(approval: Approval) -> list[Asked]:

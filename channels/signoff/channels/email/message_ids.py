@@ -18,6 +18,7 @@ from signoff.core.base.errors import Conflict
 
 _PREFIX: Final = "<signoff."
 _APPROVAL: Final = "ap_"
+_BUNDLE: Final = "bn_"
 _KEY: Final = "key:message-ids"
 
 
@@ -68,6 +69,12 @@ def approval_named(message_id: str) -> str:
     """Return the id of the approval that a Message-ID of ours is about, "" for any other's."""
     approval = _parts(message_id)[-1]
     return approval if approval.startswith(_APPROVAL) else ""
+
+
+def bundle_named(message_id: str) -> str:
+    """Return the id of the bundle that a Message-ID of ours is about, "" for any other's."""
+    bundle = _parts(message_id)[-1]
+    return bundle if bundle.startswith(_BUNDLE) else ""
 
 
 def is_caused_by(message_id: str, cause: str, approval: str, *, key: bytes = b"") -> bool:

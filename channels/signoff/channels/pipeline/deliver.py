@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from signoff.broker import stages
+from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import (
     AskRequester,
+    BundleWork,
     CloseCard,
     CloseLevel,
     Closing,
@@ -23,12 +25,21 @@ from signoff.broker.work import (
     ReportFailure,
     ReportResult,
     SendCard,
+    SendReminder,
+    SendStatus,
+    UpdateBundle,
     UpdateCard,
 )
+from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, Gathering
+from signoff.channels.pipeline.informing import (
+    Notifications,
+    addressee,
+    by_mail_instead,
+    is_reported,
+    waits_for_result,
+)
 from signoff.channels.pipeline.outbox import (
-    MOST_ATTEMPTS,
     approval_of,
-    backoff,
     commit_each,
     dead_letter,
     drain,
@@ -37,21 +48,29 @@ from signoff.channels.pipeline.outbox import (
     work_of,
 )
 from signoff.channels.pipeline.port import (
+    Bundles,
     Channel,
     Delivered,
     Kind,
     Message,
     Pages,
-    Refused,
     Result,
     Retry,
     Rewriting,
 )
-from signoff.channels.pipeline.route import route_again
-from signoff.channels.pipeline.targets import EMAIL, address_of
+from signoff.channels.pipeline.quiet_hours import (
+    comes_with_card,
+    delivery_held_until,
+    is_spared,
+    pause,
+)
+from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import levels, phrases
+from signoff.channels.words.status import status
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.milestones import Milestone, is_over
 from signoff.core.cards.card import Row, card
 from signoff.core.directory.people import Directory
 
@@ -71,6 +90,9 @@ class Delivery:
         channel: The channel.
         directory: The people.
         inbox: The page that messages link to, if there is one.
+        roster: Knows who is away by now; without one those of the directory count.
+        bundling: When several cards become one message; None for never.
+        notifications: How people are told who do not decide.
     """
 
     def __init__(
@@ -80,11 +102,26 @@ class Delivery:
         *,
         directory: Directory,
         inbox: Pages | None = None,
+        roster: Roster | None = None,
+        bundling: Bundling | None = None,
+        notifications: Notifications | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
         self._inbox = inbox
+        self._roster = roster
+        self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
+        can_list = isinstance(channel, Bundles) and channel.bundles
+        pages = inbox if bundling is not None and can_list else None
+        self._gathering = Gathering(ledger, channel.name, pages, bundling)
+        self._bundles = BundleDelivery(ledger, channel, directory=directory, inbox=inbox)
+        self._notifications = notifications or Notifications()
+
+    @property
+    def _people(self) -> Directory:
+        """The people, with who is away by now."""
+        return self._roster.directory if self._roster is not None else self._directory
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -100,22 +137,44 @@ class Delivery:
         A process that dies in between delivers some of them again: the same messages, under the
         same names.
         """
+        lists = [item for item in items if isinstance(work_of(item), BundleWork)]
+        if lists:
+            await self._bundles.work(lists)
+            items = [item for item in items if item not in lists]
+        if self._roster is not None:
+            await self._roster.refresh()
         approvals = await read_each(self._ledger, [approval_of(item) for item in items])
         now = await self._ledger.now()
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
+        waits: dict[str, float] = {}
+        held: dict[str, datetime] = {}
         spare = _spare(items)
         for item in items:
             if item.id in spare:
                 continue
             approval = approvals[approval_of(item)]
             try:
+                waits[item.id] = self._waits(item, legible(approval), now)
+                if waits[item.id]:
+                    continue
                 message = self._message(item, legible(approval), now)
+                until = self._held_until(item, legible(approval), now) if message else None
             except Exception as error:  # noqa: BLE001 -- one bad card must not stop the others
                 failed[item.id] = error
                 continue
-            if message is not None:
+            if until is not None:
+                held[item.id] = until
+            elif message is not None:
                 messages[item.id] = message
+        ready = [(item, messages[item.id]) for item in items if item.id in messages]
+        gathered = await self._gathering.gather(
+            [(item, message, legible(approvals[approval_of(item)])) for item, message in ready],
+            now=now,
+        )
+        for item_id in (*gathered.later, *gathered.gone):
+            del messages[item_id]
+        items = [item for item in items if item.id not in gathered.gone]
         results = await self._deliver(messages)
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
@@ -123,6 +182,12 @@ class Delivery:
                 raise failed[item.id]
             if item.id in spare:
                 return Change().ack(item)
+            if waits.get(item.id):
+                return Change().retry(item, after=waits[item.id], counted=False)
+            if item.id in held:
+                return self._hold(item, approval, held[item.id], now)
+            if item.id in gathered.later:
+                return gathered.put_back(item)
             if item.id not in results:
                 return self._not_sent(item, approval)
             return self._record(item, approval, results[item.id], messages[item.id], now)
@@ -141,6 +206,12 @@ class Delivery:
             results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
         return dict(zip(messages, results, strict=True))
 
+    def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
+        """Return how many seconds something waits for what shall be told together with it."""
+        return waits_for_result(
+            _delivery(item), approval, self._notifications, now=now
+        ).total_seconds()
+
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
         work = _delivery(item)
@@ -150,7 +221,7 @@ class Delivery:
             asked = asked.model_copy(update={"address": work.address})
         if asked is None:
             return None
-        words = self._words(work, approval, asked)
+        words = self._words(work, approval, asked, now)
         if words is None:
             return None
         person = self._directory.get(asked.person)
@@ -158,7 +229,9 @@ class Delivery:
         if not self._concerns(asked, approval):
             # The call may be a secret from whoever has only got hold of a token.
             shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
-        elif self._inbox is not None and approval.state is State.PENDING:
+        elif self._inbox is not None and (
+            approval.state is State.PENDING or isinstance(work, SendStatus)
+        ):
             link = self._inbox.link_to(approval.id)
         message = Message(
             id=item.id,
@@ -171,7 +244,7 @@ class Delivery:
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
-            good=approval.state is State.APPROVED and not isinstance(work, ReportFailure),
+            good=approval.state is State.APPROVED and not _failed(work),
             thread=asked.receipt,
             link=link,
             attempt=item.attempts,
@@ -186,22 +259,57 @@ class Delivery:
         return message
 
     def _concerns(self, asked: Asked, approval: Approval) -> bool:
-        """Say whether somebody was asked, or has asked for this himself."""
-        mine = self._directory.same(asked.person, approval.origin.user)
-        return mine or any(one.person == asked.person for one in approval.asked)
+        """Say whether somebody was asked, is informed, or has asked for this themselves."""
+        known = self._directory.get(asked.person) is not None
+        mine = known and self._directory.same(asked.person, approval.origin.user)
+        informed = asked.person in approval.informed
+        return mine or informed or any(one.person == asked.person for one in approval.asked)
 
-    def _words(self, work: DeliveryWork, approval: Approval, asked: Asked) -> phrases.Words | None:
+    def _words(
+        self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
+    ) -> phrases.Words | None:
         """Return what a message says besides its card, None where it is not to be delivered."""
+        if self._is_needless(work, approval, asked, now):
+            return None
         match work:
             case SendCard():
                 return phrases.Words("") if _asks_still(work, approval, asked) else None
             case UpdateCard():
-                able = isinstance(self._channel, Rewriting) and self._channel.rewrites
-                shown = able and asked.receipt and _asks_still(work, approval, asked)
+                shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
                 return phrases.Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 return self._closing(work, approval, asked) if asked.receipt else None
+            case SendStatus():
+                return self._status(work, approval)
         return phrases.Words(work.headline, work.text, work.example)
+
+    def _status(self, work: SendStatus, approval: Approval) -> phrases.Words | None:
+        if is_over(approval, work.milestone, work.of_turn):
+            return None
+        return status(
+            approval,
+            work.milestone,
+            self._directory,
+            requests=work.requests,
+            is_known=self._directory.get(work.person) is not None,
+            remarks=work.remarks,
+            problem=work.problem,
+        )
+
+    def _is_needless(
+        self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
+    ) -> bool:
+        """Say whether nobody has to be told something any more, or is told it elsewhere."""
+        match work:
+            case UpdateCard() | CloseCard() | CloseLevel() | ReportResult() if asked.bundle:
+                # The page says how each of them ended; so many messages would be too many.
+                return True
+            case SendReminder(turn=turn):
+                here = approval.state is State.PENDING and turn == approval.turn
+                awaited = not asked.person or asked.person in approval.ballot.awaited
+                fresh = comes_with_card(work, approval, asked, self._people, now)
+                return fresh or not (here and awaited)
+        return is_reported(work, approval)
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
         match work:
@@ -217,6 +325,8 @@ class Delivery:
         return phrases.outcome(approval, asked.person, self._directory)
 
     def _asked(self, work: DeliveryWork, approval: Approval) -> Asked | None:
+        if isinstance(work, SendStatus):
+            return addressee(work, self._directory)
         for asked in approval.asked:
             if (asked.key, asked.channel) == (work.person, self._channel.name):
                 return asked
@@ -227,15 +337,53 @@ class Delivery:
         name = self._channel.name
         return Asked(person=known.id, channel=name, address=address_of(known, name))
 
+    def _held_until(self, item: Item, approval: Approval, now: datetime) -> datetime | None:
+        """Return until when a message waits for the working hours of whom it goes to."""
+        work = _delivery(item)
+        asked = self._asked(work, approval)
+        if asked is None or item.attempts - 1 > work.failed:
+            # What may be delivered already is not begun anew later.
+            return None
+        return delivery_held_until(
+            work, approval, asked, self._people, now=now, rewrites=self._rewrites
+        )
+
+    def _hold(self, item: Item, approval: Approval, until: datetime, now: datetime) -> Change:
+        """Put a message back until somebody works; the audit is told once of a card."""
+        work = _delivery(item)
+        asked = self._asked(work, approval)
+        if asked is None or is_spared(work, approval, asked, until):
+            log.info("delivery.spared", item=item.id, approval=approval.id)
+            return Change().ack(item)
+        change, body = Change(), None
+        if isinstance(work, SendCard) and not work.held:
+            log.info("delivery.held", item=item.id, approval=approval.id, until=until.isoformat())
+            change.note([deliveries.held(approval, work.person, work.channel, until, now=now)])
+            body = {**item.body, "held": True}
+        return change.retry(item, after=pause(until, now), counted=False, body=body)
+
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
-        wait = isinstance(work, Closing) and asked is not None and not asked.problem
+        told = is_reported(work, approval)
+        if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
+            return self._close_in_bundle(item, work, asked)
+        wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
             # Its card may be on its way this moment; whoever gets the one should get the other.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)
+
+    def _close_in_bundle(self, item: Item, work: DeliveryWork, asked: Asked) -> Change:
+        """See to it that the bundle which lists an approval says how it ended."""
+        change = Change().ack(item)
+        if self._rewrites:
+            update = UpdateBundle(
+                channel=work.channel, person=work.person, bundle=asked.bundle, cause=item.id
+            )
+            change.send(update)
+        return change
 
     def _record(
         self, item: Item, approval: Approval, result: Result, sent: Message, now: datetime
@@ -243,19 +391,11 @@ class Delivery:
         work = _delivery(item)
         name, person = self._channel.name, work.person
         about = {"item": item.id, "approval": approval.id, "channel": name, "person": person}
-        if isinstance(result, Retry) and not result.counted:
-            log.info("delivery.waits", **about, problem=result.problem, after=result.after)
-            body = _body_of_retry(item, result, attempts=item.attempts - 1)
-            return Change().retry(item, after=result.after, counted=False, body=body)
-        if isinstance(result, Retry) and item.attempts < MOST_ATTEMPTS:
-            after = max(result.after, backoff(item.attempts))
-            log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
-            body = _body_of_retry(item, result, attempts=item.attempts)
-            return Change().retry(item, after=after, body=body)
         if isinstance(result, Retry):
-            # Nothing was said about the recipient: it is the way there that somebody has to mend.
-            log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
-            result = Refused(f"{result.problem} (given up after {item.attempts} attempts)")
+            again = tried_again(item, result, **about)
+            if isinstance(again, Change):
+                return again
+            result = again
         change = Change().ack(item)
         asked = self._asked(work, approval)
         # A card of an earlier level says nothing about the one that was asked for since.
@@ -280,12 +420,16 @@ class Delivery:
                         was=approval,
                     )
                 self._settled(change, item, work, approval, sent)
+            elif isinstance(work, SendStatus):
+                change.note([deliveries.informed(approval, person, name, work.milestone, now=now)])
             elif result.copy:
                 change.put(deliveries.rewritten(approval, person, name, result.copy), was=approval)
             return change
         log.warning("delivery.refused", **about, reason=result.reason)
         if is_card:
             refuse(change, approval, person, channel=name, reason=result.reason, now=now)
+        elif isinstance(work, SendStatus):
+            _not_informed(change, approval, work, result.reason, now=now)
         return change
 
     def _settled(
@@ -306,16 +450,6 @@ class Delivery:
             rewrite(change, approval, asked)
 
 
-def _body_of_retry(item: Item, result: Retry, *, attempts: int) -> dict[str, Any] | None:
-    """Return the body of an item that is put back after so many attempts that count.
-
-    A process that died in an attempt has left no word about it: that one has not certainly failed.
-    """
-    if result.unsure or "work" not in item.body:
-        return None
-    return {**item.body, "failed": attempts}
-
-
 def _spare(items: Sequence[Item]) -> frozenset[str]:
     """Return the ids of those updates of a card that another one in the batch makes needless."""
     works = {item.id: work_of(item) for item in items}
@@ -331,7 +465,7 @@ def _delivery(item: Item) -> DeliveryWork:
     return work
 
 
-def _kind(work: DeliveryWork) -> Kind:
+def _kind(work: DeliveryWork) -> Kind:  # noqa: PLR0911 -- one for each kind
     match work:
         case SendCard():
             return Kind.CARD
@@ -341,9 +475,16 @@ def _kind(work: DeliveryWork) -> Kind:
             return Kind.END
         case CloseCard() | CloseLevel() | ReportFailure():
             return Kind.OUTCOME
+        case SendStatus():
+            return Kind.STATUS
         case AskRequester():
             return Kind.QUESTION
     return Kind.NOTICE
+
+
+def _failed(work: DeliveryWork) -> bool:
+    of_requester = isinstance(work, SendStatus) and work.milestone is Milestone.FAILED
+    return isinstance(work, ReportFailure) or of_requester
 
 
 def _possible(example: str, asked: Asked, approval: Approval) -> str:
@@ -358,26 +499,20 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
     return approval.state is State.PENDING and may and work.turn == asked.turn
 
 
-def refuse(
-    change: Change, approval: Approval, person: str, *, channel: str, reason: str, now: datetime
+def _not_informed(
+    change: Change, approval: Approval, work: SendStatus, reason: str, *, now: datetime
 ) -> None:
-    """Add to a change that a card can never reach a person.
-
-    Whoever got no other card is asked by mail. When those who can still answer are too few, the
-    next level is asked, or the default.
-    """
-    after, events = deliveries.undelivered(approval, person, channel, reason, now=now)
-    change.put(after, was=approval).note(events)
-    if after.state is not State.PENDING:
-        return
-    mailed = any((one.person, one.channel) == (person, EMAIL) for one in after.asked)
-    by_mail = person in deliveries.unreached(after) and not mailed
-    if by_mail or not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
-        route_again(change, after)
+    """Add to a change that a channel cannot tell somebody who does not decide."""
+    event = deliveries.informed(
+        approval, work.person, work.channel, work.milestone, now=now, problem=reason
+    )
+    by_mail_instead(change.note([event]), work)
 
 
 def _give_up(item: Item, approval: Approval | None, problem: str, now: datetime) -> Change:
     change, work = dead_letter(Change(), item, problem), work_of(item)
+    if approval is not None and isinstance(work, SendStatus):
+        _not_informed(change, approval, work, problem, now=now)
     if approval is not None and isinstance(work, SendCard):
         refuse(change, approval, work.person, channel=work.channel, reason=problem, now=now)
     return change

@@ -34,8 +34,33 @@ class Kind(StrEnum):
     """What the agent did with the answer, once it has; it belongs below the card."""
     QUESTION = "question"
     """A question of those who are asked to the requester, whose answer decides nothing."""
+    STATUS = "status"
+    """How it stands, for somebody who does not decide it; it takes no answer."""
     NOTICE = "notice"
     """An answer to what the person wrote: not understood, too late, ..."""
+    BUNDLE = "bundle"
+    """Several questions in one message, a link to each; see `Bundles`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One of several requests that a message lists.
+
+    Attributes:
+        title: What is asked.
+        about: The first arguments, on one line.
+        requester: Who asks, for people.
+        deadline: Until when it can be answered (UTC); None where it stays open.
+        link: Its page.
+        outcome: How it ended, "" while it waits for whoever reads this.
+    """
+
+    title: str
+    about: str
+    requester: str
+    deadline: datetime | None
+    link: str
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +89,8 @@ class Message:
         turn: Stands for the level at which it was asked, "" for the first: who is asked at two gets
             two cards.
         offers: For a notice: the one word that answers it, where a button can say it: ``revoke``.
+        entries: For a bundle: what it lists. Its `card` is about none of them, and has the id of
+            the bundle in the place of an approval's.
     """
 
     id: str
@@ -86,6 +113,7 @@ class Message:
     copies: tuple[str, ...] = ()
     turn: str = ""
     offers: str = ""
+    entries: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +225,16 @@ class Rewriting(Protocol):
     """A channel that rewrites its cards while they are open: only such a one is sent an update."""
 
     rewrites: bool
+
+
+@runtime_checkable
+class Bundles(Protocol):
+    """A channel that can list several requests in one message: only such a one is sent bundles.
+
+    Where it also rewrites, a bundle with a `Message.thread` takes the place of the one there.
+    """
+
+    bundles: bool
 
 
 @runtime_checkable

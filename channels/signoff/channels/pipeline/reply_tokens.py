@@ -39,6 +39,8 @@ class Role(StrEnum):
     APPROVER = ""
     REQUESTER = "requester"
     """Answers questions and may withdraw; such a token never decides, whosever it is."""
+    BUNDLE = "bundle"
+    """Was sent several requests in one message: `Holder.approval` is the id of the bundle."""
 
 
 class Holder(NamedTuple):

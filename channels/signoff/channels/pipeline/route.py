@@ -16,6 +16,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.limits.allowances import Allowances
 from signoff.broker.work import (
+    AnnounceMilestone,
     ApproveEdit,
     AskLevel,
     AskOthers,
@@ -26,13 +27,15 @@ from signoff.broker.work import (
     TellMove,
 )
 from signoff.channels.pipeline.cards import send_cards
+from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import remind
-from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
+from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.milestones import milestone_of
 from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
@@ -64,6 +67,7 @@ class Router:
         directory: The people.
         channels: The names of the channels that are set up.
         owners: By the name of an agent or its folder, who owns it and never decides what it asks.
+        notifications: How people are told who do not decide.
     """
 
     def __init__(
@@ -75,7 +79,9 @@ class Router:
         directory: Directory,
         channels: Collection[str] = (EMAIL,),
         owners: Mapping[str, str] | None = None,
+        notifications: Notifications | None = None,
     ) -> None:
+        self._notifications = notifications or Notifications()
         self._channels = frozenset(channels)
         self._ledger = ledger
         self._decisions = Decisions(ledger, directory)
@@ -188,6 +194,8 @@ class Router:
         match item.work:
             case TellMove() as work:
                 return tell_move(change, work, approval, self._decisions.directory, now=now)
+            case AnnounceMilestone() as work:
+                return self._announce(change, work, approval)
             case _ if approval.state is not State.PENDING:
                 return change
             case RouteApproval():
@@ -214,6 +222,16 @@ class Router:
             case StaffStage() if approval.passed:
                 return self._ask_default(item, approval, UNMANNED, now)
         return change
+
+    def _announce(self, change: Change, work: AnnounceMilestone, approval: Approval) -> Change:
+        return announce_to(
+            change,
+            work,
+            approval,
+            self._decisions.directory,
+            enabled=self._channels,
+            domains=self._notifications.requester_domains,
+        )
 
     def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
         """Ask about what was opened, once."""
@@ -285,7 +303,7 @@ class Router:
             if one in ballot.own and one not in has and one not in approval.absent
             if (person := self._decisions.directory.get(one)) is not None
         ]
-        return ways(people, ballot.rules, self._channels)
+        return targets_of(people, ballot.rules, self._channels)
 
     def _reach(self, item: Item, was: Approval, now: datetime) -> Change:
         """Ask in the place of those who have gone or whom a channel has refused.
@@ -402,7 +420,7 @@ class Router:
         start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
         rules = choice.terms.asking(start.level)
         people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
-        fresh = ways(people, rules, self._channels)
+        fresh = targets_of(people, rules, self._channels)
         return self._put(
             item,
             approval,
@@ -430,7 +448,7 @@ class Router:
         people = (self._decisions.directory.get(one) for one in awaited)
         requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
-        return other_ways(here, able)
+        return other_targets(here, able)
 
     def _put(
         self,
@@ -463,6 +481,9 @@ class Router:
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note((*noted, *events))
+        if (milestone := milestone_of(approval, after)) is not None:
+            work = AnnounceMilestone(approval=after.id, milestone=milestone, of_turn=after.turn)
+            self._announce(change, work, after)
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:

@@ -13,7 +13,9 @@ EMAIL: Final = "email"
 SLACK: Final = "slack"
 
 
-def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> tuple[Asked, ...]:
+def targets_of(
+    people: Sequence[Person], rules: Asking, enabled: Collection[str]
+) -> tuple[Asked, ...]:
     """Return a delivery for each person and channel, or one for all of them in a Slack channel.
 
     Args:
@@ -28,13 +30,32 @@ def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> t
         here = Asked(person="", channel=SLACK, address=address)
         mails = people if EMAIL in rules.channels else ()
         return (here, *(_way(one, EMAIL) for one in mails))
-    return tuple(_way(one, channel) for one in people for channel in _channels(one, rules, enabled))
+    return tuple(
+        _way(one, channel)
+        for one in people
+        for channel in channels_of(one, rules.channels, enabled)
+    )
 
 
-def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
+def other_targets(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
     """Return the mails to those who could not be reached by another channel, and got none yet."""
     mailed = {one.person for one in asked if one.channel == EMAIL}
     return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)
+
+
+def channels_of(
+    person: Person, wanted: Collection[str], enabled: Collection[str]
+) -> tuple[str, ...]:
+    """Return by which channels somebody is reached.
+
+    Args:
+        person: Who.
+        wanted: What they or the policy want; empty for the usual one.
+        enabled: The channels that are set up.
+    """
+    usual = (SLACK,) if person.slack else (EMAIL,)
+    able = (one for one in dict.fromkeys(wanted or usual) if one in enabled)
+    return tuple(one for one in able if address_of(person, one)) or (EMAIL,)
 
 
 def address_of(person: Person, channel: str) -> str:
@@ -43,12 +64,6 @@ def address_of(person: Person, channel: str) -> str:
         # Slack finds people by their address too.
         return person.slack or person.email
     return person.email if channel == EMAIL else person.addresses.get(channel, "")
-
-
-def _channels(person: Person, rules: Asking, enabled: Collection[str]) -> tuple[str, ...]:
-    wanted: tuple[str, ...] = rules.channels or ((SLACK,) if person.slack else (EMAIL,))
-    able = (one for one in dict.fromkeys(wanted) if one in enabled and address_of(person, one))
-    return tuple(able) or (EMAIL,)
 
 
 def _way(person: Person, channel: str) -> Asked:

@@ -1,4 +1,4 @@
-"""The routes of grants: calls that are approved beforehand, and taking that back."""
+"""The routes of grants: calls that are approved in advance, and taking that back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import Field
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.grants import Grants
 from signoff.broker.ledger import listing
-from signoff.channels.rest import shapes
+from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, same_call
+from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, length_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
-from signoff.client import bodies, models, others
+from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
@@ -50,11 +50,11 @@ class GrantRoutes:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self._grants = Grants(decisions.ledger)
-        self._carrying = Carrying(decisions)
+        self._requests = IdempotentRequests(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
-    ) -> models.Page[others.Grant]:
+    ) -> models.Page[models.Grant]:
         """List the grants of the token's person, the newest first."""
         now = await self._decisions.ledger.now()
 
@@ -70,9 +70,9 @@ class GrantRoutes:
 
         found, then = await page(listed, keep, wanted)
         items = tuple(shapes.grant(one, now) for one in found)
-        return models.Page[others.Grant](items=items, next=then)
+        return models.Page[models.Grant](items=items, next=then)
 
-    async def show(self, access: Reader, grant_id: GrantId) -> others.Grant:
+    async def show(self, access: Reader, grant_id: GrantId) -> models.Grant:
         """Return one grant."""
         return await self._shown(await self._seen(access, grant_id))
 
@@ -101,10 +101,10 @@ class GrantRoutes:
         body: bodies.Give,
         request: Request,
         response: Response,
-    ) -> others.Grant:
+    ) -> models.Grant:
         """Approve a call, and similar calls for a while, as the token's person."""
-        seen = await self._carrying.seen(access, approval_id)
-        person = self._carrying.person(access)
+        seen = await self._requests.seen(access, approval_id)
+        person = self._requests.person(access)
         span = length_of(body.length, "/length")
         async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
@@ -129,7 +129,7 @@ class GrantRoutes:
         body: bodies.Revoke,
         request: Request,
         response: Response,
-    ) -> others.Grant:
+    ) -> models.Grant:
         """Revoke a grant at once."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
@@ -161,7 +161,7 @@ class GrantRoutes:
             raise not_found("grant", name)
         return found
 
-    async def _shown(self, grant: Grant) -> others.Grant:
+    async def _shown(self, grant: Grant) -> models.Grant:
         return shapes.grant(grant, await self._decisions.ledger.now())
 
 

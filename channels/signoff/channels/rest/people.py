@@ -9,12 +9,12 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.rest import shapes
+from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.problems import CHANNEL, not_found, responses
 from signoff.channels.web.problems import Problem
-from signoff.client import bodies, others
+from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
@@ -34,12 +34,12 @@ class People:
         self._decisions = decisions
         self._people = decisions.people
 
-    async def search(self, access: Reader) -> list[others.Person]:
+    async def search(self, access: Reader) -> list[models.Person]:
         """List people and their absences, without addresses."""
         directory, now = await self._people.directory(), await self._decisions.ledger.now()
         return [shapes.person(one, now) for one in directory if _may(access, one.id)]
 
-    async def show(self, access: Reader, person_id: PersonId) -> others.Person:
+    async def show(self, access: Reader, person_id: PersonId) -> models.Person:
         """Return a person's absences."""
         return await self._shown(self._seen(access, person_id))
 
@@ -50,7 +50,7 @@ class People:
         body: bodies.Leave,
         request: Request,
         response: Response,
-    ) -> others.Person:
+    ) -> models.Person:
         """Set an absence, in whole days of the person's time zone. It takes effect at once."""
         person = self._seen(access, person_id)
         start = body.start or person.day(await self._decisions.ledger.now())
@@ -76,7 +76,7 @@ class People:
 
     async def come_back(
         self, access: Handler, person_id: PersonId, request: Request, response: Response
-    ) -> others.Person:
+    ) -> models.Person:
         """End an absence. Later absences stay."""
         person = self._seen(access, person_id)
 
@@ -99,7 +99,7 @@ class People:
             raise not_found("person", person_id)
         return found
 
-    async def _shown(self, person: Person) -> others.Person:
+    async def _shown(self, person: Person) -> models.Person:
         directory = await self._people.directory()
         latest = directory.get(person.id) or person
         return shapes.person(latest, await self._decisions.ledger.now())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import structlog
@@ -13,36 +13,17 @@ from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.web.problems import PROBLEM, Problem, nothing_here
+from signoff.channels.web.problems import Problem, nothing_here
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.moves import Actor
 from signoff.core.base.errors import (
-    AbsenceRefused,
-    AlreadyDecided,
     ApprovalNotFound,
-    Claimed,
-    Conflict,
     DecisionRefused,
-    Escalated,
-    GrantNotFound,
-    GrantRefused,
-    IllegalMove,
-    InvalidRun,
-    LeaseLost,
     LedgerError,
-    LedgerUnavailable,
-    NotAnApprover,
-    NotCanonical,
-    NotShownInFull,
-    NotYourTurn,
-    OwnRequest,
-    PayloadError,
     RecordUnreadable,
-    SecondFactorNeeded,
-    SecondStepNeeded,
     SignoffError,
-    TooLate,
 )
+from signoff.core.base.problems import KINDS, MEDIA_TYPE, Kinds
 
 log = structlog.get_logger(__name__)
 
@@ -51,31 +32,7 @@ IN_FLIGHT: Final = "in-flight"
 
 _REFUSED: Final = frozenset({403, 404, 409})
 
-KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
-    OwnRequest: (403, "own-request", "Nobody decides his own request"),
-    NotAnApprover: (403, "not-an-approver", "This person is not asked"),
-    NotShownInFull: (403, "not-shown-in-full", "Not all of the call was shown"),
-    SecondStepNeeded: (403, "second-step-needed", "It takes a second step that is not taken here"),
-    SecondFactorNeeded: (403, "second-factor-needed", "It takes a second factor"),
-    AlreadyDecided: (409, "already-decided", "It has been decided before"),
-    Claimed: (409, "claimed", "Somebody else has reserved it"),
-    Escalated: (409, "escalated", "Others are asked by now"),
-    NotYourTurn: (409, "not-your-turn", "Others are asked first"),
-    TooLate: (409, "too-late", "The answer came after the deadline"),
-    DecisionRefused: (403, "refused", "The answer does not count"),
-    GrantNotFound: (404, "not-found", "There is no such grant"),
-    GrantRefused: (409, "grant-refused", "No such grant can be given, or it has ended"),
-    AbsenceRefused: (422, "absence", "The absence cannot be noted"),
-    IllegalMove: (409, "not-pending", "It does not wait for an answer any more"),
-    Conflict: (409, "conflict", "Somebody else changed it at the same moment"),
-    LeaseLost: (409, "in-flight", "The same request is being carried out"),
-    PayloadError: (422, "payload", "The values do not fit the request"),
-    NotCanonical: (422, "payload", "The values cannot be kept"),
-    InvalidRun: (422, "invalid", "This cannot be submitted"),
-    RecordUnreadable: (500, "unreadable", "A record cannot be read"),
-    LedgerUnavailable: (503, "unavailable", "Signoff cannot reach its Redis"),
-}
-"""Status, type and title of the errors that a request can meet; every other one is ours (500)."""
+_KINDS: Final[Kinds] = {**KINDS, RecordUnreadable: (500, "unreadable", "A record cannot be read")}
 
 _WORDS: Final = {
     304: "Not changed",
@@ -105,15 +62,8 @@ def not_found(thing: str, name: str) -> Problem:
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for whoever made the request."""
-    for kind in type(error).__mro__:
-        if kind in KINDS:
-            status, name, title = KINDS[kind]
-            problem = Problem(status, name, title, str(error))
-            if isinstance(error, PayloadError):
-                problem.more |= {"key": error.key, "read": error.read, "example": error.example}
-            return problem
-    return Problem(500, "internal", "Signoff has failed", str(error))
+    """Return the problem that an error is for the client."""
+    return Problem.of(error, _KINDS)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -121,7 +71,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": "#/components/schemas/Problem"}
     usual = (401, 403, 422, 429, 500, 503)
     return {
-        status: {"description": _WORDS[status], "content": {PROBLEM: {"schema": schema}}}
+        status: {"description": _WORDS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
         for status in sorted({*usual, *statuses})
     }
 

@@ -14,7 +14,7 @@ from signoff.channels.rest import shapes
 from signoff.channels.rest.auth import Reader
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
-from signoff.client import models, others
+from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.metrics import figures_of
@@ -38,7 +38,7 @@ class Queues:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
 
-    async def search(self, access: Reader) -> list[others.Queue]:
+    async def search(self, access: Reader) -> list[models.Queue]:
         """Summarise pending approvals: altogether, by queue and by person.
 
         The count and the oldest are exact, unless the token is limited to some apps. The
@@ -79,7 +79,7 @@ class Queues:
         items = tuple(shapes.approval(one) for one in found)
         return models.Page[models.Approval](items=items, next=then)
 
-    async def figures(self, access: Reader) -> others.Figures:
+    async def figures(self, access: Reader) -> models.Figures:
         """Return decision times and outcomes of the 1,000 approvals that ended last.
 
         It covers the queues of the token's person, or everything for administrators, operators and

@@ -13,13 +13,13 @@ from pydantic import Field
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.broker.submit import submit
-from signoff.channels.rest import shapes
+from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import RunReader, Submitter
 from signoff.channels.rest.idempotency_keys import once
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, responses
 from signoff.channels.web.problems import Problem
-from signoff.client import bodies, models
+from signoff.client import models
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import RunNotFound
 

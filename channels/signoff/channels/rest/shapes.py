@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from signoff.channels.web.problems import Problem
-from signoff.client import models, others
+from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
@@ -45,6 +45,7 @@ def approval(one: Approval) -> models.Approval:
         level=one.level,
         approvers=tuple(sorted(one.approvers)),
         awaited=tuple(sorted(one.ballot.awaited)) if pending else (),
+        informed=one.informed,
         claimed=None
         if claim is None or not pending
         else models.Claimed(id=one.id, by=claim.by, until=claim.until),
@@ -78,15 +79,15 @@ def entry(one: Event, *, details: bool) -> models.Entry:
     return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
 
 
-def queue(one: Waiting) -> others.Queue:
+def queue(one: Waiting) -> models.Queue:
     """Return what waits in a queue."""
-    return others.Queue.model_validate(one.model_dump())
+    return models.Queue.model_validate(one.model_dump())
 
 
-def figures(one: Figures) -> others.Figures:
+def figures(one: Figures) -> models.Figures:
     """Return the figures of what has ended."""
     took = tuple(
-        others.Took(
+        models.Took(
             name=each.name,
             count=each.count,
             p50=each.p50.total_seconds(),
@@ -94,14 +95,14 @@ def figures(one: Figures) -> others.Figures:
         )
         for each in one.took
     )
-    came = tuple(others.Came.model_validate(each.model_dump()) for each in one.came)
-    return others.Figures(count=one.count, since=one.since, took=took, came=came)
+    came = tuple(models.Came.model_validate(each.model_dump()) for each in one.came)
+    return models.Figures(count=one.count, since=one.since, took=took, came=came)
 
 
-def grant(one: Grant, now: datetime) -> others.Grant:
+def grant(one: Grant, now: datetime) -> models.Grant:
     """Return a grant, as it stands at a moment."""
     scope = one.scope
-    return others.Grant(
+    return models.Grant(
         **one.model_dump(exclude={"scope", "run", "version"}),
         state=one.state(now),
         app=scope.app,
@@ -115,10 +116,10 @@ def grant(one: Grant, now: datetime) -> others.Grant:
     )
 
 
-def person(one: Person, now: datetime) -> others.Person:
+def person(one: Person, now: datetime) -> models.Person:
     """Return when somebody is away, without addresses."""
     today = one.day(now)
-    return others.Person(
+    return models.Person(
         id=one.id,
         name=one.name,
         away_now=one.absence(now) is not None,
@@ -126,8 +127,8 @@ def person(one: Person, now: datetime) -> others.Person:
     )
 
 
-def _away(one: Absence) -> others.Away:
-    return others.Away.model_validate(one.model_dump(by_alias=True))
+def _away(one: Absence) -> models.Away:
+    return models.Away.model_validate(one.model_dump(by_alias=True))
 
 
 def problem(one: Problem) -> models.Problem:

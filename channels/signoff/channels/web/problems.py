@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
-from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-PROBLEM: Final = "application/problem+json"
-"""The media type of a problem document."""
+from signoff.core.base.problems import MEDIA_TYPE, BaseProblem
 
 PATIENCE: Final = 30.0
 """Seconds in which all of a body has to come."""
 
 _DRAINED: Final = 16
-_UNAVAILABLE: Final = 503
 
 
-class Problem(Exception):
-    """A request is not carried out; nothing was stored.
-
-    Args:
-        status: The status of the answer.
-        kind: What it is, the same each time; part of a URN.
-        title: The kind in words.
-        detail: What was wrong with this request, and what to do.
-        headers: Headers of the answer.
-        more: Further members of the document (RFC 9457, section 3.2).
-    """
-
-    def __init__(
-        self,
-        status: int,
-        kind: str,
-        title: str,
-        detail: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        **more: JsonValue,
-    ) -> None:
-        super().__init__(detail)
-        self.status, self.kind, self.title = status, kind, title
-        self.headers, self.more = dict(headers or {}), more
+class Problem(BaseProblem):
+    """A problem of the gateway's own routes and of the REST API."""
 
     def response(self) -> JSONResponse:
-        """Return the answer: a problem document (RFC 9457)."""
-        content = {
-            "type": f"urn:signoff:problem:{self.kind}",
-            "title": self.title,
-            "status": self.status,
-            "detail": str(self),
-            **self.more,
-        }
-        headers = {"Retry-After": "5"} if self.status == _UNAVAILABLE else {}
+        """Return the problem document as a response."""
         return JSONResponse(
-            content, self.status, headers=headers | self.headers, media_type=PROBLEM
+            self.document(), self.status, headers=self.headers, media_type=MEDIA_TYPE
         )
 
 

@@ -27,7 +27,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.payload import fields_of
 
 
-class Told(NamedTuple):
+class Answered(NamedTuple):
     """Something to tell whoever wanted a move."""
 
     about: About
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 def done(
     move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
-) -> Told | None:
+) -> Answered | None:
     """Return what a move has done; None where the outcome of the approval says it.
 
     Args:
@@ -48,15 +48,15 @@ def done(
     """
     after = taken.approval
     if taken.grant is not None:
-        return Told(About.GRANTED, grants.granted(after, taken.grant))
+        return Answered(About.GRANTED, grants.granted(after, taken.grant))
     if isinstance(move, moves.Approve) and (step := after.step_of(person.id)) is not None:
-        return Told(About.FIRST_STEP, phrases.first_step(after, step, again=again))
+        return Answered(About.FIRST_STEP, phrases.first_step(after, step, again=again))
     if isinstance(move, moves.Approve | moves.Reject):
         if after.state is not State.PENDING:
             return None
-        return Told(About.VOTED, levels.voted(after, person.id, directory))
+        return Answered(About.VOTED, levels.voted(after, person.id, directory))
     words = _done(move, after, directory)
-    return Told(About.DONE, words) if words is not None else None
+    return Answered(About.DONE, words) if words is not None else None
 
 
 def _done(move: Move, after: Approval, directory: Directory) -> Words | None:  # noqa: PLR0911 -- one for each kind
@@ -82,7 +82,7 @@ def _done(move: Move, after: Approval, directory: Directory) -> Words | None:  #
     return None
 
 
-def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Told:  # noqa: PLR0911 -- one for each kind
+def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Answered:  # noqa: PLR0911 -- one for each kind
     """Return why a move was refused.
 
     Args:
@@ -95,22 +95,22 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
         case PayloadError():
             example = _example(approval, error)
             words = phrases.not_understood(approval, why, example=example)
-            return Told(About.NOT_UNDERSTOOD, words)
+            return Answered(About.NOT_UNDERSTOOD, words)
         case GrantRefused():
-            return Told(About.NO_GRANT, grants.no_grant(approval, why))
+            return Answered(About.NO_GRANT, grants.no_grant(approval, why))
         case AlreadyDecided() if person is not None:
-            return Told(About.DECIDED, phrases.already_decided(approval, person, directory))
+            return Answered(About.DECIDED, phrases.already_decided(approval, person, directory))
         case TooLate():
-            return Told(About.LATE, phrases.late(approval))
+            return Answered(About.LATE, phrases.late(approval))
         case Escalated():
-            return Told(About.LATE, phrases.escalated(approval, why))
+            return Answered(About.LATE, phrases.escalated(approval, why))
         case Claimed():
-            return Told(About.CLAIMED, phrases.not_done(approval, why))
+            return Answered(About.CLAIMED, phrases.not_done(approval, why))
         case MoveRefused() | IllegalMove():
-            return Told(About.NOT_DONE, phrases.not_done(approval, why))
+            return Answered(About.NOT_DONE, phrases.not_done(approval, why))
         case NotShownInFull():
-            return Told(About.NOT_SHOWN, phrases.not_shown(approval, why))
-    return Told(About.NOT_YOURS, phrases.not_yours(approval, why))
+            return Answered(About.NOT_SHOWN, phrases.not_shown(approval, why))
+    return Answered(About.NOT_YOURS, phrases.not_yours(approval, why))
 
 
 def _example(approval: Approval, error: PayloadError) -> str:

@@ -57,10 +57,16 @@ class About(StrEnum):
 
 
 def outcome(approval: Approval, person: str, directory: Directory) -> Words:
-    """Return how an approval ended, as one of those who were asked should read it."""
+    """Return how an approval ended, as one of those who were asked should read it.
+
+    Args:
+        approval: Ended.
+        person: Who reads it, "" for somebody who cannot have decided it.
+        directory: The people.
+    """
     tool, decision = topic(approval), approval.decision
     verb = _verb(approval)
-    if decision is not None and decision.by == person:
+    if decision is not None and person and decision.by == person:
         did = f"asked for {tool} with other values" if decision.proposal else f"{verb} {tool}"
         return Words(f"Recorded: you {did}", "\n\n".join(_details(approval, decision)))
     nothing = "There is nothing left for you to do."

@@ -21,7 +21,7 @@ from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Group, Level
-from signoff.core.policies.policy import EmailProof, Policy, Rules
+from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
 
 Found = tuple[Loc, Fault]
 
@@ -128,6 +128,7 @@ def _policies(settings: Settings) -> Iterator[Found]:
         yield from _groups(settings, ("policies", index), policy.all_of)
         yield from _until(settings, ("policies", index), policy)
         yield from _levels(settings, ("policies", index), policy.levels)
+        yield from _informed(settings, ("policies", index), policy)
         yield from _provable(settings, ("policies", index, "email"), policy.email)
         if catch_all is None and policy.when.strip() in {"", "true"}:
             catch_all = index
@@ -165,6 +166,15 @@ def _levels(settings: Settings, loc: Loc, levels: Iterable[Level]) -> Iterator[F
         yield from _until(settings, (*loc, "levels", index), level)
 
 
+def _informed(settings: Settings, loc: Loc, rules: Routing) -> Iterator[Found]:
+    yield from _asked(settings, (*loc, "inform"), rules.inform)
+    for index, level in enumerate(rules.levels):
+        yield from _asked(settings, (*loc, "levels", index, "inform"), level.inform)
+    if rules.inform and not rules.references and rules.effect is not Effect.ASK:
+        message = "a call that is decided at once is in the audit; nobody is informed of it"
+        yield (*loc, "inform"), _warning(message, "Take it out, or name somebody in ask.")
+
+
 def _groups(settings: Settings, loc: Loc, groups: Iterable[Group]) -> Iterator[Found]:
     for index, group in enumerate(groups):
         yield from _asked(settings, (*loc, "all_of", index, "ask"), group.ask)
@@ -198,6 +208,7 @@ def _default(settings: Settings) -> Iterator[Found]:
     yield from _groups(settings, ("default",), settings.default.all_of)
     yield from _until(settings, ("default",), settings.default)
     yield from _levels(settings, ("default",), settings.default.levels)
+    yield from _informed(settings, ("default",), settings.default)
     yield from _condition(("default", "second_step"), settings.default.second_step)
     yield from _provable(settings, ("default", "email"), settings.default.email)
     if settings.default.references:
@@ -339,9 +350,8 @@ def _gateway(settings: Settings) -> Iterator[Found]:
 
 
 def _inbox(settings: Settings) -> Iterator[Found]:
-    rules = [(("policies", at), one.second_step) for at, one in enumerate(settings.policies)]
-    for loc, second_step in [*rules, (("default",), settings.default.second_step)]:
-        if second_step not in {"", "false"} and not settings.inbox.url:
+    for loc, rule in settings.rules:
+        if rule.second_step not in {"", "false"} and not settings.inbox.url:
             message = "there is no page on which anybody could take a second step"
             remedy = "Set url and secret_key under [inbox], or take second_step out."
             yield (*loc, "second_step"), _error(message, remedy)
@@ -377,11 +387,7 @@ def _slack(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled:
         return
     remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
-    rules: list[tuple[Loc, Rules]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         if "slack" in rule.channels:
             yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
         if rule.slack_channel:

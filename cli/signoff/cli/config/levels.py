@@ -20,12 +20,11 @@ Found = tuple[Loc, Fault]
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
-    rules: list[tuple[Loc, Routing]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
-    for loc, rule in rules:
+    for index, person in enumerate(settings.people):
+        yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
+    for loc, rule in settings.rules:
         yield from _end(loc, rule)
+        yield from _told_by(settings, (*loc, "notify_by"), rule.notify_by)
         if rule.ask or rule.all_of:
             yield from _level(settings, loc, rule, rule.ask, rule.all_of)
             yield from _asked_before(loc, rule.references)
@@ -124,6 +123,18 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
         key = "slack_channel" if level.slack_channel else "channels"
         remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
         yield (*loc, key), _error("people are to be asked in Slack", remedy)
+
+
+def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterator[Found]:
+    """Yield what is wrong with the channels by which people are told who do not decide."""
+    known = (EMAIL, SLACK, *settings.channels)
+    for name in channels:
+        if name not in known:
+            remedy = suggest(name, known) or f"Name one of {', '.join(known)}."
+            yield loc, _error(f"{name!r} is no channel", remedy)
+    if SLACK in channels and not settings.slack.enabled:
+        remedy = "Set [slack] bot_token, or take it out: people are told by mail."
+        yield loc, _error("people are to be told in Slack", remedy)
 
 
 def _most(settings: Settings, ask: Iterable[str]) -> int | None:

@@ -26,6 +26,7 @@ def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with people, queues and schedules."""
     directory = settings.everybody
     yield from _managers(settings, directory)
+    yield from _quiet_hours(settings)
     yield from _absences(settings, directory)
     known = [person.id for person in settings.people]
     for index, queue in enumerate(settings.queues):
@@ -60,6 +61,16 @@ def _unknown(person: str, known: list[str]) -> Fault | None:
         return None
     remedy = suggest(person, known) or "Add a [[people]] table with this id."
     return _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+
+
+def _quiet_hours(settings: Settings) -> Iterator[Found]:
+    for index, person in enumerate(settings.people):
+        if person.quiet_hours and not person.hours:
+            remedy = 'Add hours = ["Mon-Fri 09:00-17:00"] and time_zone, or take quiet_hours out.'
+            yield (
+                ("people", index, "quiet_hours"),
+                _error(f"{person.id!r} has quiet_hours and no hours: nothing would wait", remedy),
+            )
 
 
 def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from signoff.channels.pipeline.informing import Notifications
 from signoff.core.base.durations import Duration
 from signoff.core.base.model import Value
 from signoff.worker.adk_api.settings import ApiToken
@@ -131,6 +132,53 @@ class GatewaySettings(Value):
         "",
         description="The id of the person as whom programs on this machine decide without a token.",
     )
+
+
+class DeliverySettings(Value):
+    """[delivery]: when people are told, and how many messages they get."""
+
+    quiet_hours: bool = Field(
+        False,
+        description="Whether messages that are not urgent wait for people's working hours, "
+        "for all people with `hours` whose own `quiet_hours` is not set.",
+    )
+    bundle_over: int = Field(
+        5,
+        ge=0,
+        le=1000,
+        description="How many cards a person or Slack channel gets one by one within "
+        "`bundle_within`. More of them become one message with a link to the page of each. 0 sends "
+        "every card by itself, as does a setup without `[inbox] url`.",
+    )
+    bundle_within: Duration = Field(
+        timedelta(minutes=5),
+        ge=timedelta(seconds=10),
+        le=timedelta(hours=1),
+        description="The time for `bundle_over`, and the longest that a card waits for others.",
+    )
+
+
+class NotificationSettings(Value):
+    """[notifications]: what people are told who do not decide."""
+
+    wait_for_result: float = Field(
+        15,
+        ge=0,
+        le=3600,
+        description="Seconds for which the news of a decision waits for the result of the call, so "
+        "that one message tells both: to the person who decided by mail, and to the "
+        "requester. 0 sends it at once, and the result in a second message.",
+    )
+    requester_domains: tuple[str, ...] = Field(
+        (),
+        description="Domains of mail addresses, such as `example.com`. A requester who is not in "
+        "the directory is told by mail if their user id is an address at one of them. "
+        "Whoever starts runs can choose the user id, so name only domains of your own.",
+    )
+
+    def as_told(self) -> Notifications:
+        """Return them as the stages take them."""
+        return Notifications(timedelta(seconds=self.wait_for_result), self.requester_domains)
 
 
 class LogSettings(Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
+from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,22 @@ from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.webhooks.settings import Webhook
 from signoff.cli.composition.credentials import own_content
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, suggest
+from signoff.cli.config.faults import (
+    ConfigErrors,
+    Fault,
+    Loc,
+    faults_of,
+    parse_toml,
+    read_text,
+    suggest,
+)
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
+    DeliverySettings,
     GatewaySettings,
     LogSettings,
+    NotificationSettings,
     RedisSettings,
     SessionSettings,
 )
@@ -87,6 +97,8 @@ class Settings(BaseSettings):
     channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
+    delivery: DeliverySettings = DeliverySettings()
+    notifications: NotificationSettings = NotificationSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()
@@ -158,11 +170,17 @@ class Settings(BaseSettings):
     def everybody(self) -> Directory:
         """The people with their queues and schedules, as the domain takes them."""
         return Directory(
-            self.people,
+            [self._with_quiet_hours(one) for one in self.people],
             queues=self.queues,
             schedules=self.schedules,
             strangers=self.directory.unknown_requesters == "ask",
         )
+
+    def _with_quiet_hours(self, person: Person) -> Person:
+        """Return a person with what [delivery] says, where they do not say it themselves."""
+        if person.quiet_hours is not None or not self.delivery.quiet_hours:
+            return person
+        return person.model_copy(update={"quiet_hours": True})
 
     @property
     def owners(self) -> dict[str, str]:
@@ -190,6 +208,12 @@ class Settings(BaseSettings):
     def channel_names(self) -> frozenset[str]:
         """The channels that are set up."""
         return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})
+
+    @property
+    def rules(self) -> Sequence[tuple[Loc, Policy | Fallback]]:
+        """The policies and the default, each with its place in the settings."""
+        policies = [(("policies", at), policy) for at, policy in enumerate(self.policies)]
+        return [*policies, (("default",), self.default)]
 
     @classmethod
     def settings_customise_sources(
@@ -239,8 +263,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
             settings mean together is `signoff.cli.config.check`'s to say.
     """
     file = find_file(path)
-    text = _read(file) if file is not None else ""
-    content = own_content(kind, _parse(text, file))
+    text = read_text(file) if file is not None else ""
+    content = own_content(kind, parse_toml(text, file))
     faults = _unknown_variables()
     token = _file.set(content)
     try:
@@ -294,24 +318,8 @@ def source_of(settings: Settings, loc: Loc) -> str:
         further = loc[1] - (len(settings.people) - len(settings._places))  # noqa: SLF001 -- as above
         if further >= 0:
             return settings._places[further]  # noqa: SLF001 -- as above
-    text = _read(settings.file) if settings.file is not None else ""
+    text = read_text(settings.file) if settings.file is not None else ""
     return _source(loc, text, settings.file)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "It must be UTF-8 text.", str(file))
-        raise ConfigErrors([fault]) from error
-
-
-def _parse(text: str, file: Path | None) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
-        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
 
 
 def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:

@@ -23,7 +23,7 @@ _FACTORY: Final = r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$"
 ADDRESS: Final = "address."
 """Begins the name of a column with addresses in a channel of one's own: ``address.mattermost``."""
 
-_LISTS: Final = ("aliases", "hours", "roles")
+_LISTS: Final = ("aliases", "hours", "roles", "notify_requester", "notify_by")
 _AWAY: Final = {"away_from": "from", "away_to": "to", "delegate": "delegate"}
 _PLAIN: Final = ("id", "name", "email", "slack", "manager", "time_zone", "holidays")
 COLUMNS: Final = (*_PLAIN, *_LISTS, *_AWAY)

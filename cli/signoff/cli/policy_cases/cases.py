@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -12,7 +11,16 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from signoff.channels.forecast import Rulebook
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, key_text, suggest
+from signoff.cli.config.faults import (
+    ConfigErrors,
+    Fault,
+    Loc,
+    faults_of,
+    key_text,
+    parse_toml,
+    read_text,
+    suggest,
+)
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.base.model import Value
 from signoff.core.base.moments import read_moment
@@ -69,10 +77,13 @@ class Expectation(Value):
         never: Ids of people who are asked at no level.
         by: The channels by which they are asked, of all levels together.
         asked_at: When each level is asked.
+        delivered_at: When the first card of each level goes out: later where it waits for working
+            hours.
         reminded: How many reminders there are in all.
         end: How it ends if nobody else answers: ``reject``, ``stay`` or ``approve``.
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
+        informed: Ids of those who are told and do not decide.
     """
 
     policy: str | None = None
@@ -80,10 +91,12 @@ class Expectation(Value):
     never: tuple[str, ...] = ()
     by: tuple[str, ...] | None = None
     asked_at: tuple[Moment, ...] | None = None
+    delivered_at: tuple[Moment, ...] | None = None
     reminded: int | None = None
     end: End | None = None
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
+    informed: tuple[str, ...] | None = None
 
 
 class Reply(Value):
@@ -156,7 +169,7 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
         ConfigErrors: It cannot be read, or cases are about people, policies or moments that there
             are not.
     """
-    text = _read(file)
+    text = read_text(file)
     cases = _parsed(text, file)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
@@ -177,20 +190,9 @@ def zone_of(case: Case, cases: Cases) -> ZoneInfo:
     return ZoneInfo(case.zone or cases.zone)
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "Name a TOML file of cases.", str(file))
-        raise ConfigErrors([fault]) from error
-
-
 def _parsed(text: str, file: Path) -> Cases:
     try:
-        return Cases.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
-        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+        return Cases.model_validate(parse_toml(text, file))
     except ValidationError as error:
         raise ConfigErrors(
             Fault(fault.key, fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
@@ -210,6 +212,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         expect = case.expect
         asked = [one for level in expect.asked or () for one in level]
         named = {"asked": asked, "never": expect.never, "refused": expect.refused or ()}
+        named["informed"] = expect.informed or ()
         found: list[tuple[Loc, str]] = [
             (("expect", key), one) for key, ids in named.items() for one in ids
         ]
@@ -234,6 +237,7 @@ def _moments(case: Case, cases: Cases, loc: Loc) -> Iterator[tuple[Loc, Fault]]:
     found: list[tuple[Loc, str]] = [(("at",), case.at)]
     found += [(("answers", number, "at"), one.at) for number, one in enumerate(case.answers)]
     found += [(("expect", "asked_at"), one) for one in expect.asked_at or ()]
+    found += [(("expect", "delivered_at"), one) for one in expect.delivered_at or ()]
     found += [(("expect", "end_at"), expect.end_at)] if expect.end_at is not None else []
     for way, text in found:
         # What is expected is counted from when the case begins to wait.

@@ -117,6 +117,8 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
         yield f"reminded: expected {expect.reminded} times, is {timeline.reminders}"
     if expect.refused is not None and expect.refused != timeline.refused:
         yield f"refused: expected {_listed(expect.refused)}, is {_listed(timeline.refused)}"
+    if expect.informed is not None and set(expect.informed) != set(timeline.informed):
+        yield f"informed: expected {_listed(expect.informed)}, is {_listed(timeline.informed)}"
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)
@@ -125,11 +127,17 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
 def _moments(
     expect: Expectation, timeline: Timeline, levels: Sequence[Rung], zone: ZoneInfo
 ) -> Iterator[str]:
-    if expect.asked_at is not None:
-        wanted = _wanted(expect.asked_at, timeline.start, zone)
-        if wanted != [rung.at for rung in levels]:
-            shown = _listed([_shown(rung.at, zone) for rung in levels])
-            yield f"asked_at: expected {_listed([_shown(one, zone) for one in wanted])}, is {shown}"
+    delivered = [
+        min((one.held or rung.at for one in rung.asked), default=rung.at) for rung in levels
+    ]
+    for key, texts, are in (
+        ("asked_at", expect.asked_at, [rung.at for rung in levels]),
+        ("delivered_at", expect.delivered_at, delivered),
+    ):
+        wanted = are if texts is None else _wanted(texts, timeline.start, zone)
+        if wanted != are:
+            shown = _listed([_shown(one, zone) for one in are])
+            yield f"{key}: expected {_listed([_shown(one, zone) for one in wanted])}, is {shown}"
     if expect.end_at is not None:
         (end,) = _wanted([expect.end_at], timeline.start, zone)
         if end != timeline.end_at:

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from datetime import date
 
 import structlog
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from signoff.broker.directory.groups import KEY as GROUPS
 from signoff.broker.directory.groups import read_groups
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible_map
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import Assurance
-from signoff.core.base.errors import AbsenceRefused, RecordUnreadable
+from signoff.core.base.errors import AbsenceRefused
 from signoff.core.directory.absences import Absences, Presence, circle, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
@@ -172,10 +173,4 @@ def _require_possible(
 
 
 def _read(record: tuple[int, str] | None) -> dict[str, Presence]:
-    if record is None:
-        return {}
-    try:
-        return _RECORD.validate_json(record[1])
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise RecordUnreadable(_KEY, first["msg"]) from error
+    return legible_map(_RECORD, _KEY, record)

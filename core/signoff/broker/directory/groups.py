@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.core.base.errors import RecordUnreadable
+from signoff.broker.ledger.records import legible_map
 
 Groups = Mapping[str, tuple[str, ...]]
 """Ids of people by the id of a Slack user group."""
@@ -23,13 +23,7 @@ def read_groups(record: tuple[int, str] | None) -> Groups:
     Raises:
         RecordUnreadable: A newer version of Signoff has written it.
     """
-    if record is None:
-        return {}
-    try:
-        return _RECORD.validate_json(record[1])
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise RecordUnreadable(KEY, first["msg"]) from error
+    return legible_map(_RECORD, KEY, record)
 
 
 async def keep_groups(ledger: Ledger, found: Groups) -> bool:

@@ -285,10 +285,6 @@ class Change:
             self.acks[-1]["body"] = json.dumps(body)
         return self
 
-    def postpone(self, item: Item, *, after: float) -> Self:
-        """Put claimed work back, for so many seconds from now, without counting the attempt."""
-        return self.retry(item, after=after, counted=False)
-
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
         for event in events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
@@ -47,6 +47,19 @@ def read_grant(version: int, data: str) -> Grant:
 def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
     """Return the grant that a record holds; see `legible_approval`."""
     return _legible(read_grant, f"grant:{grant_id}", record)
+
+
+def legible_map(
+    kind: TypeAdapter[dict[str, T]], key: str, record: tuple[int, str] | None
+) -> dict[str, T]:
+    """Return the mapping that a record holds, empty where there is no record.
+
+    Raises:
+        RecordUnreadable: It does not hold what this version can read.
+    """
+    if record is None:
+        return {}
+    return _legible(lambda _, data: kind.validate_json(data), key, record)
 
 
 def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:

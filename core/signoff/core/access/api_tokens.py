@@ -9,32 +9,21 @@ nobody can ask under one name and answer under another with the same token.
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Final, Self
 
 from pydantic import Field, model_validator
 
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import Grant
 
+__all__ = ["ANYBODY", "BY_ADMIN", "Access", "Scope"]
+
 ANYBODY: Final = "*"
 """In `users`: every user."""
-
-
-class Scope(StrEnum):
-    """What a token is good for."""
-
-    RUNS_SUBMIT = "runs:submit"
-    RUNS_READ = "runs:read"
-    APPROVALS_READ = "approvals:read"
-    APPROVALS_DECIDE = "approvals:decide"
-    APPROVALS_WITHDRAW = "approvals:withdraw"
-    AUDIT_READ = "audit:read"
-    ADMIN = "admin"
-    """Sees everything, and takes back any question. It does not submit, and it decides nothing."""
 
 
 BY_ADMIN: Final = frozenset(
@@ -135,8 +124,8 @@ class Access(Value):
     def sees(self, approval: Approval, directory: Directory) -> bool:
         """Say whether its holder may know of an approval.
 
-        That is who is or was asked, who has asked, the others of the queues it was put into, and
-        operators and auditors.
+        That is who is or was asked, who is informed, who has asked, the others of the queues it was
+        put into, and operators and auditors.
         """
         if self.is_admin:
             return True

@@ -139,6 +139,10 @@ class Approval(Value):
         paused: Since when a question to the requester stops the clock of this level (UTC).
         handovers: Seats that went from one person to another, the oldest first.
         reminded_at: When somebody last had the approvers reminded by hand (UTC).
+        informed: The ids of those who are told how it stands and do not decide, unless they are
+            asked as well.
+        reported: Whether those who decided are told what the agent did with it, or that it could do
+            nothing.
         absent: The ids of people who were asked at this level, and have left the directory or are
             away since. Who is away may still answer.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
@@ -178,6 +182,8 @@ class Approval(Value):
     paused: datetime | None = None
     handovers: tuple[Handover, ...] = ()
     reminded_at: datetime | None = None
+    informed: tuple[str, ...] = ()
+    reported: bool = False
     absent: tuple[str, ...] = ()
     version: int = 0
 
@@ -385,17 +391,22 @@ class Approval(Value):
     def concerns(self, person: Person, directory: Directory) -> bool:
         """Say whether a person may see it without any role.
 
-        These are the people who are or were asked, who decided it, the requester, and the other
-        members of the queues that it was put into.
+        These are the people who are or were asked, who decided it, the requester, those who are
+        informed, and the other members of the queues that it was put into.
         """
         if self.decision is not None and self.decision.by == person.id:
             return True
-        asked = {*self.approvers, *(one.of for one in self.handovers)}
+        asked = {*self.approvers, *self.informed, *(one.of for one in self.handovers)}
         asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
         names = {one.via.removeprefix(QUEUE) for one in self.seats if one.via.startswith(QUEUE)}
         queues = (directory.queues.get(one) for one in names)
         asked |= {member for one in queues if one is not None for member in one.members}
         return person.id in asked or self.is_requester(person, directory)
+
+    def only_informs(self, person: str) -> bool:
+        """Say whether somebody is told how it stands, and was not asked."""
+        asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
+        return person in self.informed and person not in asked
 
     def shown_to(self, person: str, channel: str) -> Shown:
         """Return how much of the call a person could read by a channel.
@@ -577,7 +588,7 @@ class Approval(Value):
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
-            terms = terms.model_copy(update={"at_least": at_least})
+            terms = terms.model_copy(update={"at_least": at_least}).telling_as(self.terms)
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
@@ -585,6 +596,8 @@ class Approval(Value):
             more["second_step"] = True
         if called := terms.called(begun.level):
             more["level"] = called
+        if begun.informed:
+            more["informed"] = list(begun.informed)
         approval = self._begin(begun, seats if start else (), now=now).model_copy(
             update={"terms": terms, "asked": asked, "barred": (*self.barred, *barred)}
         )
@@ -1099,6 +1112,8 @@ class Approval(Value):
         }
         if called := terms.called(start.level):
             more["level"] = called
+        if fresh := [one for one in start.informed if one not in self.informed]:
+            more["informed"] = list[JsonValue](fresh)
         return more
 
     def _begin(self, start: Start, earlier: Sequence[Seat], *, now: datetime) -> Approval:
@@ -1120,6 +1135,7 @@ class Approval(Value):
                 "reminded": 0,
                 "claimed": None,
                 "paused": None,
+                "informed": tuple(dict.fromkeys((*self.informed, *start.informed))),
                 "absent": (),
             }
         )

@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Moved, Shown
-from signoff.core.approvals.events import What
+from signoff.core.approvals.events import Event, What
 from signoff.core.policies.levels import Order
 from signoff.core.policies.policy import OnOutOfOffice
 
@@ -77,6 +77,7 @@ def delivered(
     now: datetime,
     copy_state: str = "",
     shown: Shown = Shown.UNKNOWN,
+    bundle: str = "",
 ) -> Moved:
     """Record that a card has reached its channel.
 
@@ -88,17 +89,33 @@ def delivered(
         now: The present.
         copy_state: See `Asked`.
         shown: How much of the call the card shows.
+        bundle: The id of the bundle that lists it, "" where it has a card of its own.
     """
     more: dict[str, JsonValue] = {"to": key}
+    if bundle:
+        more["bundle"] = bundle
     if copy_state:
         more["copy"] = copy_state
     if shown is Shown.CUT:
         more["shown"] = shown.value
     event = approval.note(What.DELIVERED, now=now, by=channel, more=more)
     changed = _with_card(
-        approval, key, channel, receipt=receipt, problem="", copy_state=copy_state, shown=shown
+        approval,
+        key,
+        channel,
+        receipt=receipt,
+        problem="",
+        copy_state=copy_state,
+        shown=shown,
+        bundle=bundle,
     )
     return changed, (event,)
+
+
+def held(approval: Approval, key: str, channel: str, until: datetime, *, now: datetime) -> Event:
+    """Return what the audit is told of a card that waits for somebody's working hours."""
+    more: dict[str, JsonValue] = {"to": key, "until": until.isoformat()}
+    return approval.note(What.HELD, now=now, by=channel, more=more)
 
 
 def found_copy(
@@ -141,6 +158,30 @@ def undelivered(
     """Record that a card can never reach this person or place by this channel."""
     event = approval.note(What.UNDELIVERED, now=now, by=channel, why=problem, more={"to": key})
     return _with_card(approval, key, channel, problem=problem), (event,)
+
+
+def informed(
+    approval: Approval,
+    person: str,
+    channel: str,
+    notice: str,
+    *,
+    now: datetime,
+    problem: str = "",
+) -> Event:
+    """Return that somebody who does not decide was told something; nothing changes.
+
+    Args:
+        approval: The approval.
+        person: The id, or the address of somebody who is not in the directory.
+        channel: The name of the channel.
+        notice: What they were told about; see `signoff.core.approvals.milestones.Milestone`.
+        now: The present.
+        problem: Why they could not be told, "" where they were.
+    """
+    what = What.UNDELIVERED if problem else What.DELIVERED
+    more: dict[str, JsonValue] = {"to": person, "notice": str(notice)}
+    return approval.note(what, now=now, by=channel, why=problem, more=more)
 
 
 def away(approval: Approval, person: str, channel: str, why: str, *, now: datetime) -> Moved:

@@ -17,6 +17,7 @@ class What(StrEnum):
     SUBMITTED = "submitted"
     OPENED = "opened"
     ASKED = "asked"
+    HELD = "held"
     UNROUTABLE = "unroutable"
     DELIVERED = "delivered"
     UNDELIVERED = "undelivered"

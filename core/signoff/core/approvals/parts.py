@@ -113,6 +113,7 @@ class Asked(Value):
             earlier level at which the same person was asked.
         turn: The level at which this was asked; see `Approval.turn`.
         shown: How much of the call the card shows.
+        bundle: The id of the bundle that lists it in the place of a card of its own, "" for none.
     """
 
     person: str
@@ -125,6 +126,7 @@ class Asked(Value):
     copies: tuple[str, ...] = ()
     turn: str = ""
     shown: Shown = Shown.UNKNOWN
+    bundle: str = ""
 
     @property
     def key(self) -> str:
@@ -280,7 +282,9 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tup
     cards = {(one.key, one.channel): one for one in asked}
     for one in fresh:
         was = cards.get((one.key, one.channel))
-        copies = (*was.copies, *filter(None, [was.receipt])) if was is not None else ()
+        # A bundle is no card of this approval: whatever becomes of it, the others stay listed.
+        card = was.receipt if was is not None and not was.bundle else ""
+        copies = (*was.copies, *filter(None, [card])) if was is not None else ()
         cards[one.key, one.channel] = one.model_copy(update={"copies": copies, "turn": turn})
     return tuple(cards.values())
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.search_terms import Due, Standing
+from signoff.core.approvals.search_terms import Due, Status
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 
@@ -36,7 +36,7 @@ class Search:
     """
 
     q: str = ""
-    state: Standing | None = None
+    state: Status | None = None
     queue: str = ""
     tool: str = ""
     app: str = ""
@@ -60,11 +60,11 @@ class Search:
         match self.state:
             case None:
                 return True
-            case Standing.FREE:
+            case Status.FREE:
                 return pending and one.claim_at(now) is None
-            case Standing.CLAIMED:
+            case Status.CLAIMED:
                 return pending and one.claim_at(now) is not None
-            case Standing.QUESTION:
+            case Status.QUESTION:
                 return pending and one.open_question is not None
             case _:
                 return one.state.value == self.state.value

@@ -90,7 +90,7 @@ class Remark(Value):
 
 
 class Offer(Value):
-    """How calls like it may be approved beforehand.
+    """How calls like it may be approved in advance.
 
     Attributes:
         who: The ids of the people who may do so.
@@ -142,7 +142,7 @@ class Card(Value):
             "" where one yes ends it.
         awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
             3 more"; "" elsewhere.
-        beforehand: How calls like it may be approved too.
+        offer: How calls like it may be approved too.
     """
 
     approval: str
@@ -174,7 +174,7 @@ class Card(Value):
     escalated: str = ""
     progress: str = ""
     awaited: str = ""
-    beforehand: Offer = Offer()
+    offer: Offer = Offer()
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -227,7 +227,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
-        beforehand=_offer(approval),
+        offer=_offer(approval),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval, in_use)
 
@@ -309,7 +309,7 @@ def awaited_by(approval: Approval, directory: Directory) -> str:
 
 
 def _offer(approval: Approval) -> Offer:
-    """Return how calls like it may be approved beforehand; nothing where nobody may do so."""
+    """Return how calls like it may be approved in advance; nothing where nobody may do so."""
     rules = approval.terms.grants if approval.terms is not None else None
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()

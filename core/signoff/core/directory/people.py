@@ -15,6 +15,7 @@ from pydantic import Field, field_validator
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.directory.identity import forms, known_as, mailbox
+from signoff.core.directory.notifications import NotifyOn
 from signoff.core.directory.queues import Limits, Queue
 from signoff.core.directory.schedules import Schedule
 
@@ -62,10 +63,17 @@ class Person(Value):
             library ``holidays`` knows them.
         away: When the person is away, in whole days, and who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
+        quiet_hours: Whether messages that are not urgent wait for the person's `hours`. The default
+            is ``[delivery] quiet_hours``.
         limits: Up to how much the person may approve, by names of your own, for the `until` of
             policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
             page. Approvers need no role.
+        notify_requester: About what the person is told of their own requests, in place of what the
+            policy says: any of ``waiting``, ``escalated``, ``decided`` and ``done``; ``[]`` for
+            nothing.
+        notify_by: How the person is told of what they do not decide, in place of what the policy
+            says: ``["email"]``, ``["slack"]``, both, or your own channels.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -79,8 +87,11 @@ class Person(Value):
     hours: tuple[Hours, ...] = ()
     holidays: Holidays = ""
     away: tuple[Absence, ...] = ()
+    quiet_hours: bool | None = None
     limits: Limits = Field(default_factory=dict)
     roles: tuple[Role, ...] = ()
+    notify_requester: tuple[NotifyOn, ...] | None = None
+    notify_by: tuple[str, ...] = ()
 
     @field_validator("email", "aliases", mode="after")
     @classmethod

@@ -27,6 +27,28 @@ def works(person: Person, moment: datetime) -> bool:
     )
 
 
+def next_start(person: Person, moment: datetime) -> datetime | None:
+    """Return when somebody works next (UTC), now where they do; None for not within `LONGEST`."""
+    moment = moment.astimezone(UTC)
+    for start, end in _together([person], moment, moment + LONGEST):
+        if end > moment:
+            return max(start, moment)
+    return None
+
+
+def has_worked(person: Person, start: datetime, end: datetime, *, least: timedelta) -> bool:
+    """Say whether somebody works for so long between two moments."""
+    start, end = start.astimezone(UTC), min(end.astimezone(UTC), start.astimezone(UTC) + LONGEST)
+    done, worked = start, timedelta()
+    for begins, ends in _together([person], start, end):
+        if (until := min(ends, end)) > (begin := max(begins, done)):
+            worked += until - begin
+            done = until
+        if worked >= least:
+            return True
+    return worked >= least
+
+
 def after(moment: datetime, span: Span, people: Iterable[Person]) -> datetime:
     """Return the moment at which a span of time has gone by (UTC).
 

@@ -244,7 +244,7 @@ class Grant(Value):
         """
         if why := self.why_not(approval, terms, asked, directory, now=now):
             raise GrantRefused(f"Grant {self.id} does not decide approval {approval.id}: {why}.")
-        reason = self.reason or f"calls like {self.approval} were approved beforehand"
+        reason = self.reason or f"calls like {self.approval} were approved in advance"
         approved, events = approval.take_grant(
             terms, by=self.by, grant=self.id, reason=reason, now=now
         )
@@ -329,7 +329,7 @@ def grant_id(approval_id: str) -> str:
 
 
 def may_grant(approval: Approval, person: str) -> GrantRules:
-    """Return how far a person may approve calls like this one beforehand.
+    """Return how far a person may approve calls like this one in advance.
 
     Raises:
         GrantRefused: Nobody may, or not this person.
@@ -342,14 +342,14 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
     if seats and person not in own:
         raise GrantRefused(
-            "Only who is asked first, and for himself, can approve calls beforehand: a grant that "
+            "Only who is asked first, and for himself, can approve calls in advance: a grant that "
             f"{person} gave would decide nothing."
         )
     return rules
 
 
 def givers(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of those who may approve calls like this one beforehand."""
+    """Return the ids of those who may approve calls like this one in advance."""
     named = approval.terms.grants.who if approval.terms and approval.terms.grants else ()
     able = []
     for person in named:
@@ -362,7 +362,7 @@ def givers(approval: Approval) -> tuple[str, ...]:
 def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
     rules = terms.grants
     if rules is None:
-        raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls beforehand.")
+        raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls in advance.")
     if person not in rules.who:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)

@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
@@ -81,6 +88,21 @@ Reminders = Annotated[
 """When people are reminded, counted from the asking."""
 
 
+def _informable(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse references that mean other people at each level."""
+    for one in value:
+        if one == MANAGERS or one.startswith("asked."):
+            raise ValueError(
+                f"{one} are people who are asked one after the other: inform people by their ids, "
+                "requester.manager, a queue, a schedule or a Slack group"
+            )
+    return value
+
+
+Informed = Annotated[tuple[str, ...], AfterValidator(_informable), Field(max_length=50)]
+"""Who is told and does not decide: references as in `ask`."""
+
+
 class Asking(Value):
     """How people are asked, and what their answers come to.
 
@@ -105,6 +127,8 @@ class Asking(Value):
         until: A CEL expression over app, agent, tool, args, user and `limit`, the limits of
             the approver: ``"limit.expenses >= args.amount"``. The managers above the person in
             `ask` are asked one after another, until it is true of one who has approved.
+        urgent: Whether cards and reminders are sent at once: outside of working hours too, and
+            never in a bundle.
     """
 
     within: SpanText = Span(timedelta(hours=24))
@@ -117,6 +141,7 @@ class Asking(Value):
     slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
     slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")
     until: str = ""
+    urgent: bool = False
 
 
 class Group(Value):
@@ -176,6 +201,7 @@ class Level(Asking):
         earlier: Whether approvers of earlier levels may still answer.
         stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
             stand together. Each stage must approve before the next one is asked.
+        inform: People who are told, besides those of the policy, from when this level starts.
     """
 
     name: str = Field(default="", max_length=64)
@@ -183,6 +209,7 @@ class Level(Asking):
     ask: tuple[str, ...] = Field(default=(), validate_default=True)
     earlier: Earlier = Earlier.LEAVE
     stage: str = Field(default="", max_length=64)
+    inform: Informed = ()
 
     @field_validator("ask", mode="after")
     @classmethod
@@ -263,6 +290,7 @@ class Start:
         seats: Who may decide there.
         deadline: When it ends (UTC).
         reminders: When those who have not answered are reminded (UTC).
+        informed: The ids of those who are told and do not decide.
     """
 
     level: int
@@ -270,6 +298,7 @@ class Start:
     seats: tuple[Seat, ...]
     deadline: datetime
     reminders: tuple[datetime, ...] = ()
+    informed: tuple[str, ...] = ()
 
     @property
     def turn(self) -> str:

@@ -15,6 +15,7 @@ from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import TimeZone
+from signoff.core.directory.notifications import USUALLY, NotifyOn
 from signoff.core.policies import conditions
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import (
@@ -22,6 +23,7 @@ from signoff.core.policies.levels import (
     Asking,
     Earlier,
     Groups,
+    Informed,
     Level,
     chain_fault,
     groups_fault,
@@ -157,9 +159,17 @@ class Rules(Asking):
         risk: `high` asks for confirmation before an approval in Slack counts.
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
-        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+        grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
+        inform: People who are told when the request opens, escalates and ends, and may read it, but
+            do not decide it: ids, ``requester.manager``, ``queue:NAME`` (all its members),
+            ``schedule:NAME``, ``slack-group:S012AB3CD``.
+        notify_requester: About what the requester is told: ``waiting`` (for whom it waits),
+            ``escalated``, ``decided``, ``done`` (or that it failed). ``[]`` means nothing.
+        notify_by: How requesters and informed people are told: ``["email"]``, ``["slack"]``, both,
+            or your own channels. If it is empty, people with a Slack id are told in Slack, if it is
+            set up, and everybody else by mail.
     """
 
     effect: Effect = Effect.ASK
@@ -176,6 +186,9 @@ class Rules(Asking):
     valid_for: Duration | None = None
     grants: GrantRules | None = None
     ask_twice: bool = False
+    inform: Informed = ()
+    notify_requester: tuple[NotifyOn, ...] = USUALLY
+    notify_by: tuple[str, ...] = ()
 
 
 class Routing(Rules):
@@ -334,6 +347,19 @@ class Terms(Rules):
             return self.levels[0].name if self.levels else ""
         name = self.levels[level].name if level < len(self.levels) else ""
         return name or f"level {level + 1}"
+
+    def telling_as(self, other: Terms) -> Terms:
+        """Return the terms that tell the same people of the same as others, besides their own."""
+        update: dict[str, object] = {
+            "inform": tuple(dict.fromkeys((*other.inform, *self.inform))),
+            "notify_requester": other.notify_requester,
+            "notify_by": other.notify_by,
+        }
+        return self.model_copy(update=update)
+
+    def informs(self, level: int) -> tuple[str, ...]:
+        """Return whom a level informs, besides those whom all of it informs."""
+        return self.levels[level].inform if level < len(self.levels) else ()
 
     def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
         """Yield the levels of the same stage that are asked when one is over, and did not approve.

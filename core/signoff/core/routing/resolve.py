@@ -83,6 +83,28 @@ def find(
     )
 
 
+def informed(
+    references: Iterable[str],
+    directory: Directory,
+    *,
+    facts: Mapping[str, JsonValue],
+    now: datetime,
+) -> tuple[str, ...]:
+    """Return the ids of those whom references mean who are told and do not decide.
+
+    Nobody stands in for them, and of a queue all members are meant.
+
+    Args:
+        references: As in `ask`; those to people who were asked before mean nobody.
+        directory: The people.
+        facts: What is known of the call; ``user`` is who asks.
+        now: The present (UTC).
+    """
+    search = _Search(directory, facts, (), now, _NOBODY, (), "")
+    people = (one for reference in references for one in search.meant_by(reference))
+    return tuple(dict.fromkeys(directory.one_id(one.id) for one in people))
+
+
 def take(
     turns: MutableMapping[str, dict[str, float]], seats: Iterable[Seat], at: int
 ) -> Iterator[tuple[str, str, int]]:
@@ -145,6 +167,21 @@ class _Search:
             self._take(self._people(members or (), reference), reference)
         else:
             self._take(self._people([reference], ""), reference)
+
+    def meant_by(self, reference: str) -> Iterator[Person]:
+        """Yield whom one reference means, whether or not they are here or may decide."""
+        name = reference.partition(":")[2]
+        queue = self.directory.queues.get(name)
+        if reference.startswith(QUEUE):
+            yield from self._people(queue.members if queue is not None else (), reference)
+        elif reference.startswith(SCHEDULE):
+            yield from self._on_call(name)
+        elif reference.startswith(SLACK_GROUP):
+            yield from self._people(self.directory.groups.get(name, ()), reference)
+        elif is_managers(reference):
+            yield from self._manager(self.requester, reference.count("."))
+        else:
+            yield from self._people([reference], "")
 
     def _take(self, people: Iterable[Person], via: str) -> bool:
         """Give seats to those who can be asked, and say whether anybody got one."""

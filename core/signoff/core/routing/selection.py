@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -14,10 +15,10 @@ from signoff.core.directory.queues import QUEUE, Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
-from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.matching import Match, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
-from signoff.core.routing.resolve import find
+from signoff.core.routing.resolve import find, informed
 
 NO_TURNS: Final[Turns] = {}
 
@@ -120,6 +121,8 @@ def choose(
                 "at_least": barrier.fewest,
             }
         )
+    if chosen is not None:
+        terms = terms.telling_as(chosen)
     terms = climb(terms, directory, facts, never=never, notes=notes) or terms
     start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
     if start is None:
@@ -215,10 +218,10 @@ def _matching(
         if (seen := by_zone.get(policy.time_zone)) is None:
             seen = by_zone[policy.time_zone] = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
-        if verdict is Verdict.ERROR:
+        if verdict is Match.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
             return None, policy.terms(seen)
-        if verdict is Verdict.MATCHES:
+        if verdict is Match.MATCHES:
             return policy, policy.terms(seen)
     return None, None
 
@@ -289,7 +292,8 @@ def first(
         seats = found.seats
         if (index, nth) != (0, 0):
             seats = tuple(seat.model_copy(update=here) for seat in seats)
-        start = _start(level, (index, nth), seats, people, now=now)
+        told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
+        start = replace(_start(level, (index, nth), seats, people, now=now), informed=told)
         missing = list(_too_few(level, found.seats))
         if not missing or level.earlier is Earlier.STAY:
             notes += missing

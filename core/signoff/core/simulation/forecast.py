@@ -62,11 +62,15 @@ class Turn(Value):
         person: The id; "" for a place.
         channel: By which channel.
         address: Where to, in its terms.
+        held: Until when it waits for working hours (UTC); None where it goes out at once.
+        waits_for: Whose hours, and when they begin, in words; "" where it does not wait.
     """
 
     person: str
     channel: str
     address: str
+    held: datetime | None = None
+    waits_for: str = ""
 
 
 class Step(Value):
@@ -86,6 +90,7 @@ class Step(Value):
             none.
         why: In words: who was left out and why, or what the end means.
         by: The id of whoever answers.
+        informed: The ids of those who are told from now on and do not decide.
     """
 
     at: datetime
@@ -100,6 +105,7 @@ class Step(Value):
     until: datetime | None = None
     why: str = ""
     by: str = ""
+    informed: tuple[str, ...] = ()
 
 
 class Rung(Value):
@@ -177,6 +183,11 @@ class Timeline(Value):
                 asked=(*asked, *step.asked),
             )
         return tuple(found.values())
+
+    @property
+    def informed(self) -> tuple[str, ...]:
+        """The ids of those who are told and do not decide."""
+        return tuple(dict.fromkeys(one for step in self.steps for one in step.informed))
 
     @property
     def refused(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from signoff.core.policies.matching import consider
 from signoff.core.policies.policy import Facts, Fallback, Policy
 from signoff.core.routing.departures import next_departure, stand_in, too_few
 from signoff.core.routing.escalation import advance, go_past, pass_on
+from signoff.core.routing.quiet_hours import card_held
 from signoff.core.routing.resolve import take
 from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
 from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Says, Step, Timeline, Turn
@@ -118,7 +119,7 @@ def foresee(
     elif choice.allowed is not None:
         granted = [approval.allow(choice.terms, now=start)]
     for after, events in granted or _moves(approval, choice, world, start):
-        steps += _steps(events, approval, after)
+        steps += _steps(events, approval, after, directory)
         approval = after
     return Timeline(
         facts=dict(facts),
@@ -155,7 +156,7 @@ def foresee_rest(
     world = _World(directory, lambda _people, _rules: (), (), _turns(directory, turns))
     steps = list[Step]()
     for after, events in islice(_onward(approval, world), most):
-        steps += _steps(events, approval, after)
+        steps += _steps(events, approval, after, directory)
         approval = after
     return tuple(steps), approval
 
@@ -411,7 +412,9 @@ def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
     return world.reach(people, ballot.rules)
 
 
-def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[Step]:
+def _steps(
+    events: Sequence[Event], was: Approval, now: Approval, directory: Directory
+) -> Iterator[Step]:
     """Yield what events of one move have changed."""
     before = {(one.key, one.channel, one.turn) for one in was.asked}
     fresh = [one for one in now.asked if (one.key, one.channel, one.turn) not in before]
@@ -420,10 +423,9 @@ def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[St
     order = [one.person for one in seats]
     # In the order in which they are asked for; a place is before all of them.
     fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)
-    cards = tuple(
-        Turn(person=one.person, channel=one.channel, address=one.address) for one in fresh
-    )
+    cards = tuple(_card(one, now, directory, events[0].at) for one in fresh) if events else ()
     ladder = now.terms.ladder if now.terms is not None else ()
+    informed = tuple(one for one in now.informed if one not in was.informed)
     for event in events:
         asking = event.what in ASKING
         yield Step(
@@ -439,7 +441,20 @@ def _steps(events: Sequence[Event], was: Approval, now: Approval) -> Iterator[St
             until=now.deadline if asking else None,
             why=event.why,
             by=event.by if event.what in _SAID else "",
+            informed=informed if asking else (),
         )
+
+
+def _card(asked: Asked, approval: Approval, directory: Directory, at: datetime) -> Turn:
+    """Return a card, and until when it waits for working hours."""
+    held = card_held(approval, asked, directory, at)
+    return Turn(
+        person=asked.person,
+        channel=asked.channel,
+        address=asked.address,
+        held=held.until if held is not None else None,
+        waits_for=str(held) if held is not None else "",
+    )
 
 
 def _ids(value: JsonValue) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dkim
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from builders import MARA, NOON, asked_approval, people
 from signoff.channels.email.authentication.lookup import Txt
@@ -23,7 +25,7 @@ from signoff.core.cards.card import card
 from zone import Zone
 
 
-def write_key(path: Path, key) -> Path:
+def write_key(path: Path, key: PrivateKeyTypes) -> Path:
     """Write a private key in PEM."""
     path.write_bytes(
         key.private_bytes(
@@ -47,7 +49,7 @@ def signer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Signer(DkimSettings(domain="signoff.example", selector="s1", key=path), path)
 
 
-def mail(**parts) -> bytes:
+def mail(**parts: Any) -> bytes:
     """Return a card as it is sent."""
     approval = asked_approval(hint="für Jörg ✓\n\n  .\n\n\n")
     message = Message(

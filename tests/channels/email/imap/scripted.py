@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 CAPABILITIES = b"IMAP4rev1 IDLE AUTH=PLAIN"
 
@@ -88,9 +89,9 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(**parts: object) -> AsyncIterator[Scripted]:
+async def scripted(**parts: Any) -> AsyncIterator[Scripted]:
     """Run one; keyword arguments are its attributes."""
-    made = Scripted(**parts)  # type: ignore[arg-type]
+    made = Scripted(**parts)
     talking: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ from signoff.core.base.errors import (
 )
 
 
-def settings(port: int, **more: object) -> ImapSettings:
+def settings(port: int, **more: Any) -> ImapSettings:
     """Return the settings for a server on loopback."""
     plain = {"host": "localhost", "port": port, "security": "none", "timeout": 2}
     return ImapSettings.model_validate(
@@ -39,7 +40,7 @@ def settings(port: int, **more: object) -> ImapSettings:
     )
 
 
-async def look(port: int, token: str = "", **more: object) -> tuple[Folder, bytes | None]:
+async def look(port: int, token: str = "", **more: Any) -> tuple[Folder, bytes | None]:
     """Log in, open the folder, fetch the first message, and leave."""
     imap = settings(port, **more)
     async with await Session.open(imap, largest=100, token=token) as session:

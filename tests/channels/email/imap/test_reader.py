@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from builders import present
 from channels.email.imap.conftest import MAIL, Box, Log, Reading
 from dovecot import Dovecot, dovecot
+from signoff.broker.ledger.audit import entries
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
@@ -29,9 +31,7 @@ async def stored(ledger: Ledger) -> list[StoredMail]:
 
 async def audit(ledger: Ledger) -> list[Event]:
     """Return everything that was noted."""
-    async with ledger.store.translated_client() as client:
-        rows = await client.xrange(f"{ledger.store.prefix}audit", "-", "+")
-    return [Event.model_validate_json(fields["e"]) for _, fields in rows]
+    return [Event.model_validate_json(text) async for _, text, _ in entries(ledger.store)]
 
 
 async def test_what_was_there_is_stored_as_it_is(
@@ -156,7 +156,7 @@ async def test_dying_between_storing_and_noting_costs_nothing(
     async with reading():
         await log.read_up_to(1)
     async with ledger.store.translated_client() as client:
-        await client.delete(ledger.store.prefix + cursor_key(box.settings().imap.mailbox))
+        await client.delete(ledger.store.prefix + cursor_key(present(box.settings().imap).mailbox))
     with box.look() as other:
         other.store("1:*", "-FLAGS", "($Signoff)")
     async with reading():

@@ -23,7 +23,7 @@ def asks_twice(to: str, tool_context: ToolContext) -> dict[str, str]:
         tool_context.state["stage"] = stage + 1
         tool_context.request_confirmation(hint=f"question {stage + 1}", payload={"code": ""})
         return {"status": "pending"}
-    _journal({"paid": to, "code": answer.payload["code"]})
+    _journal({"paid": to, "code": (answer.payload or {})["code"]})
     return {"status": "ok"}
 
 

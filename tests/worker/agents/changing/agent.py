@@ -55,8 +55,9 @@ def grant(days: int, tool_context: ToolContext) -> dict[str, Any]:
     if answer is None:
         tool_context.request_confirmation(hint="How many?", payload={"days": 0})
         return {"status": "pending"}
-    _journal({"tool": "grant", "granted": answer.payload["days"], "asked": days})
-    return {"granted": answer.payload["days"]}
+    granted = (answer.payload or {})["days"]
+    _journal({"tool": "grant", "granted": granted, "asked": days})
+    return {"granted": granted}
 
 
 class Twice(BaseTool):
@@ -127,7 +128,8 @@ class Payer(BaseAgent):
     """An agent that is used as a tool: it pays what it is told to."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        words = ctx.user_content.parts[0].text if ctx.user_content else ""
+        parts = ctx.user_content.parts if ctx.user_content else None
+        words = parts[0].text if parts else ""
         _journal({"tool": "payer", "request": words})
         part = types.Part(text=f"paid {words}")
         yield Event(
@@ -145,7 +147,7 @@ def change(
     if state.get("confirm"):
         tool_context.tool_confirmation = ToolConfirmation(confirmed=True, payload={"days": 99})
     if state.get("payload") and tool_context.tool_confirmation is not None:
-        tool_context.tool_confirmation.payload["days"] = 99
+        tool_context.tool_confirmation.payload = {"days": 99}
     if said := state.get("iban"):
         args["request" if tool.name == "payer" else "iban"] = said
     if (said := state.get("line")) and args.get("lines"):

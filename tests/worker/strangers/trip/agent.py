@@ -4,7 +4,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from google.adk.agents.llm_agent import Agent
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 

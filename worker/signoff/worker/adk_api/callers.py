@@ -16,7 +16,7 @@ from fastapi import Request
 from signoff.broker.api_tokens import PREFIX, holder
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Throttle
-from signoff.core.access.api_tokens import Scope
+from signoff.core.access.scopes import Scope
 from signoff.core.directory.people import Person
 from signoff.worker.adk_api.neighbours import is_own
 from signoff.worker.adk_api.problems import Problem

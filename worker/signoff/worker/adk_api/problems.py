@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import structlog
@@ -13,95 +13,45 @@ from google.adk.events.event import Event
 from pydantic import JsonValue, ValidationError
 from starlette.requests import ClientDisconnect
 
+from signoff.core.base import problems
 from signoff.core.base.errors import (
     AlreadyDecided,
     AppNotFound,
     ApprovalNotFound,
-    Conflict,
     IllegalMove,
-    InvalidRun,
-    LedgerUnavailable,
-    NotAnApprover,
-    NotCanonical,
-    OwnRequest,
-    PayloadError,
     RemoteError,
     RemoteUnavailable,
-    RunNotFound,
-    SecondStepNeeded,
     SignoffError,
-    TooLate,
 )
+from signoff.core.base.problems import MEDIA_TYPE, BaseProblem, Kinds
 
 log = structlog.get_logger(__name__)
 
-MEDIA_TYPE: Final = "application/problem+json"
 _STREAM: Final = "text/event-stream"
 
-KINDS: Final[Mapping[type[SignoffError], tuple[int, str, str]]] = {
+KINDS: Final[Kinds] = {
+    **problems.KINDS,
     ApprovalNotFound: (404, "not-found", "There is no such call"),
-    RunNotFound: (404, "not-found", "There is no such run"),
     AppNotFound: (404, "no-such-app", "There is no such app"),
-    OwnRequest: (403, "own-request", "Nobody decides his own request"),
-    NotAnApprover: (403, "not-an-approver", "This person is not asked"),
-    SecondStepNeeded: (403, "second-step-needed", "It takes a second step that is not taken here"),
     AlreadyDecided: (409, "already-decided", "The call has been answered before"),
-    TooLate: (409, "too-late", "The answer came after the deadline"),
     IllegalMove: (409, "already-decided", "The call does not wait for an answer"),
-    Conflict: (409, "conflict", "Somebody else changed it at the same moment"),
-    PayloadError: (422, "payload", "The values do not fit the request"),
-    NotCanonical: (422, "payload", "The values cannot be kept"),
-    InvalidRun: (422, "invalid", "This cannot be submitted"),
     RemoteUnavailable: (503, "unavailable", "The agent's server is away"),
     RemoteError: (502, "bad-server", "The agent's server refuses"),
-    LedgerUnavailable: (503, "unavailable", "Signoff cannot reach its Redis"),
 }
-"""Status, type and title of the errors that a request can meet; every other one is ours (500)."""
+"""The errors that a request can meet here."""
 
 
-class Problem(Exception):
-    """A request is not carried out; nothing was changed.
+class Problem(BaseProblem):
+    """A problem of the ADK API."""
 
-    Args:
-        status: The HTTP status.
-        kind: The last part of the problem's type: ``urn:signoff:problem:<kind>``.
-        title: What every problem of this kind is (RFC 9457, section 3.1.4).
-        detail: What is wrong with this request, and what to do.
-        headers: Headers of the answer.
-        more: Further members of the document (RFC 9457, section 3.2).
-    """
-
-    def __init__(
-        self,
-        status: int,
-        kind: str,
-        title: str,
-        detail: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        **more: JsonValue,
-    ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.kind = kind
-        self.title = title
-        self.detail = detail
-        self.headers = headers
-        self.more = more
+    retry_after = 2
 
     def response(self, request: Request) -> Response:
         """Return the answer, in a stream for a client that accepts nothing else.
 
         The page of ADK looks at no status: of an answer it shows what is an event.
         """
-        content = {
-            "type": f"urn:signoff:problem:{self.kind}",
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            **self.more,
-        }
-        headers = None if self.headers is None else dict(self.headers)
+        content, headers = self.document(), self.headers
         if request.headers.get("accept", "").strip().casefold() != _STREAM:
             return JSONResponse(
                 content, status_code=self.status, media_type=MEDIA_TYPE, headers=headers
@@ -119,16 +69,8 @@ class Problem(Exception):
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for whoever made the request."""
-    for kind in type(error).__mro__:
-        if kind in KINDS:
-            status, name, title = KINDS[kind]
-            more: dict[str, JsonValue] = {}
-            if isinstance(error, PayloadError):
-                more = {"key": error.key, "read": error.read, "example": error.example}
-            headers = {"Retry-After": "2"} if status == 503 else None
-            return Problem(status, name, title, str(error), headers=headers, **more)
-    return Problem(500, "internal", "Signoff has failed", str(error))
+    """Return the problem that an error is for the client."""
+    return Problem.of(error, KINDS)
 
 
 def invalid(error: ValidationError, *, at: str = "") -> Problem:

@@ -18,7 +18,7 @@ from google.adk.version import __version__ as adk_version
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
-from signoff.core.access.api_tokens import Scope
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json

@@ -9,10 +9,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
+from pydantic import JsonValue
+
 from signoff.channels.email.authentication.coverage import is_read_as_signed
 from signoff.channels.email.authentication.dmarc import wants_strict_dkim
 from signoff.channels.email.authentication.domains import aligned
-from signoff.channels.email.authentication.lookup import Txt, is_name
+from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.authentication.signatures import (
@@ -38,21 +40,31 @@ class Authenticator:
         dkim: Whether signatures are verified here too.
         strict: Whether only the very domain of the From may vouch, and not its organisation.
         txt: Asks the DNS.
+
+    Attributes:
+        trust: The arguments as JSON, but for `txt`.
+        txt: Asks the DNS; None without `dkim`.
     """
 
     def __init__(
         self,
         *,
         authserv_id: str = "",
-        relays: Iterable[Network] = (),
+        relays: Iterable[Network | str] = (),
         dkim: bool = False,
         strict: bool = False,
-        txt: Txt | None = None,
+        txt: Records | None = None,
     ) -> None:
         self._server = authserv_id
-        self._relays = tuple(relays)
+        self._relays = tuple(ipaddress.ip_network(one) for one in relays)
         self._strict = strict
-        self._txt = (txt or Txt()) if dkim else None
+        self.txt = (txt or Txt()) if dkim else None
+        self.trust: dict[str, JsonValue] = {
+            "authserv_id": authserv_id,
+            "relays": [str(one) for one in self._relays],
+            "dkim": dkim,
+            "strict": strict,
+        }
 
     async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
         """Return what is proven about who wrote a mail.
@@ -75,9 +87,9 @@ class Authenticator:
             return Proof(address=sender, proven=Proven.NONE, why=why)
         letter = _Letter(raw, headers, sender, signatures_in(headers))
         said = self._said(letter, peer)
-        if said.proven is Proven.DMARC or self._txt is None:
+        if said.proven is Proven.DMARC or self.txt is None:
             return said
-        verified = await self._verified(letter, self._txt, now)
+        verified = await self._verified(letter, self.txt, now)
         if verified.proven is Proven.DMARC or not self._server:
             return verified
         return replace(verified, why=f"{said.why}; {verified.why}")
@@ -139,7 +151,7 @@ class Authenticator:
             best = _better(best, proof)
         return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
 
-    async def _verified(self, letter: _Letter, txt: Txt, now: datetime) -> Proof:
+    async def _verified(self, letter: _Letter, txt: Records, now: datetime) -> Proof:
         """Return what its signatures prove."""
         own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
         if not own:
@@ -248,7 +260,7 @@ def _better(one: Proof | None, other: Proof) -> Proof:
     return replace(best, contents=(*one.contents, *other.contents))
 
 
-async def _misaligned(author: str, txt: Txt) -> str | None:
+async def _misaligned(author: str, txt: Records) -> str | None:
     strict = await wants_strict_dkim(author, txt)
     if strict is None:
         return None

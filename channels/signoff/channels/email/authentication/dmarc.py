@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from signoff.channels.email.authentication.domains import organisation
-from signoff.channels.email.authentication.lookup import Txt
+from signoff.channels.email.authentication.lookup import Records
 from signoff.channels.email.authentication.signatures import parse_tags
 
 
-async def wants_strict_dkim(domain: str, txt: Txt) -> bool | None:
+async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
     """Say whether a domain lets only itself sign (``adkim=s``), and not its whole organisation.
 
     Returns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import dns.asyncresolver
 import dns.exception
@@ -18,6 +18,14 @@ _LONGEST_NAME: Final = 253
 _RESTS: Final = 30.0
 """Seconds for which a name that could not be asked for is not asked for again: one slow domain
 must not take its time of every mail."""
+
+
+class Records(Protocol):
+    """Asks for TXT records; `Txt` does it here."""
+
+    async def records(self, name: str) -> tuple[bytes, ...] | None:
+        """Return the records of a name, none where it has none; None if it cannot be asked now."""
+        ...
 
 
 class Txt:

@@ -81,7 +81,7 @@ class AuthenticationSettings(BaseModel):
         """
         return Authenticator(
             authserv_id=self.authserv_id,
-            relays=[ipaddress.ip_network(one) for one in self.relays],
+            relays=self.relays,
             dkim=dkim,
             strict=self.alignment == "strict",
             txt=Txt(self.nameservers, timeout=self.timeout),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
@@ -10,14 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import dkim  # type: ignore[import-untyped]
-import structlog
+import dkim
 
-from signoff.channels.email.authentication.lookup import Txt, is_name
+from signoff.channels.email.authentication.lookup import Records, is_name
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers
-
-log = structlog.get_logger(__name__)
 
 _ALGORITHMS: Final = {"rsa-sha256": "rsa", "ed25519-sha256": "ed25519"}
 _SMALLEST_KEY: Final = 1024  # RFC 8301 section 3.2
@@ -125,7 +121,7 @@ def parse_tags(value: str) -> dict[str, str] | None:
 
 
 async def verify(
-    raw: bytes, headers: Headers, signature: Signature, txt: Txt, *, now: datetime
+    raw: bytes, headers: Headers, signature: Signature, txt: Records, *, now: datetime
 ) -> str | None:
     """Return why a signature does not hold, "" if it holds; None if its key cannot be had now."""
     if problem := _unusable(headers, signature, now):
@@ -138,8 +134,7 @@ async def verify(
         return f"there is no key at {name}" if not records else f"there are several keys at {name}"
     if problem := _unusable_key(records[0], signature):
         return f"the key at {name} {problem}"
-    # Hashing costs CPU, and others share this loop.
-    return await asyncio.to_thread(_checked, raw, signature, records[0])
+    return _checked(raw, signature, records[0])
 
 
 def _unusable(headers: Headers, signature: Signature, now: datetime) -> str:
@@ -194,8 +189,7 @@ def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
         good = verifier.verify(idx=signature.index, dnsfunc=lambda _name, timeout=0: key)
     except dkim.KeyFormatError:
         return "its key is too small, or cannot be read"
-    except _FOREIGN_ERRORS as error:
+    except _FOREIGN_ERRORS:
         # The library's words quote the mail, and ours are told to people.
-        log.info("mail.signature_refused", domain=signature.domain, error=str(error)[:200])
         return "it does not hold: something that it covers was changed"
     return "" if good else "it does not hold: something that it covers was changed"

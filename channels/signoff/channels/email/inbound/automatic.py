@@ -5,12 +5,12 @@ None of it is an answer. The signs are those of RFC 3834 (Auto-Submitted), RFC 3
 is enough. ``X-Auto-Response-Suppress`` is none: the mail programmes of people send it too.
 """
 
-import unicodedata
 from typing import Final
 
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_parameters
+from signoff.channels.email.word_lists import fold, folded
 
 _REPORTS: Final = frozenset(
     {
@@ -76,18 +76,6 @@ def is_titled(subject: str, signs: tuple[str, ...], weak: tuple[str, ...] = ()) 
     return next(
         (sign for sign in weak if plain.startswith(sign) and _goes_on(plain[len(sign) :])), ""
     )
-
-
-def fold(text: str) -> str:
-    """Return text without case, accents, typographic apostrophes and runs of space."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(mark for mark in plain if not unicodedata.combining(mark))
-    return " ".join(bare.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
-
-
-def folded(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return words as `is_titled` compares them."""
-    return tuple(dict.fromkeys(fold(word) for word in words))
 
 
 def _goes_on(rest: str) -> bool:
@@ -165,4 +153,4 @@ _TITLES: Final = folded(
 )
 _WEAK_TITLES: Final = folded((*bounce_titles.ABSENT, *bounce_titles.STATUSES))
 _OPENINGS: Final = folded(bounce_titles.OPENINGS)
-_GOES_ON: Final = frozenset(folded(tuple(bounce_titles.GOES_ON)))
+_GOES_ON: Final = frozenset(folded(bounce_titles.GOES_ON))

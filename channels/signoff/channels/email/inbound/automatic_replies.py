@@ -16,10 +16,16 @@ import structlog
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.email.inbound.bounces import Sort
-from signoff.channels.email.message_ids import approval_named, is_caused_by
+from signoff.channels.email.message_ids import (
+    approval_named,
+    bundle_named,
+    is_caused_by,
+    is_ours,
+)
 from signoff.channels.email.parsing.reading import IncomingMail
-from signoff.channels.pipeline.deliver import refuse
-from signoff.channels.pipeline.reply_tokens import Holder
+from signoff.channels.pipeline.bundles import find_bundle
+from signoff.channels.pipeline.reply_tokens import Holder, Role
+from signoff.channels.pipeline.results import refuse
 from signoff.channels.pipeline.route import route_again
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
@@ -57,6 +63,10 @@ class AutomaticMail:
         if known:
             return known[0]
         for one in mail.returned:
+            if (bundle := bundle_named(one)) and is_ours(one, bundle, key=key):
+                known_bundle = await find_bundle(self._ledger, bundle)
+                if known_bundle is not None:
+                    return Holder(bundle, known_bundle.person, known_bundle.channel, Role.BUNDLE)
             named = approval_named(one)
             if not named:
                 continue
@@ -85,9 +95,10 @@ class AutomaticMail:
         """
 
         async def attempt() -> None:
-            approval = await self._ledger.approval(holder.approval)
-            now = await self._ledger.now()
-            change = _change(also.copy(), approval, holder, mail, now=now)
+            now, change = await self._ledger.now(), also.copy()
+            for one in await self._cards(holder):
+                approval = await self._ledger.approval(one.approval)
+                change = _change(change, approval, one, mail, now=now)
             await self._ledger.commit(change)
 
         await self._ledger.decide_again(attempt)
@@ -98,6 +109,18 @@ class AutomaticMail:
             sort=mail.sort.value,
             sign=mail.automatic,
         )
+
+    async def _cards(self, holder: Holder) -> Sequence[Holder]:
+        """Return the cards that a mail is about: those that a bundle stands for, or one."""
+        if holder.role is not Role.BUNDLE:
+            return (holder,)
+        known = await find_bundle(self._ledger, holder.approval)
+        if known is None:
+            raise ApprovalNotFound(holder.approval)
+        return [
+            Holder(one.approval, holder.person, holder.channel, turn=one.turn)
+            for one in known.listed
+        ]
 
 
 def _change(

@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Final
 
 from signoff.channels.email.inbound import bounce_titles
-from signoff.channels.email.inbound.automatic import fold, folded, is_of_a_rule, is_titled
+from signoff.channels.email.inbound.automatic import is_of_a_rule, is_titled
 from signoff.channels.email.parsing.mime import Part, parse_parameters
+from signoff.channels.email.word_lists import fold, folded
 
 _STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
 _RETURNED_TYPES: Final = frozenset(

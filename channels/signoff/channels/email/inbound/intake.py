@@ -14,8 +14,8 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.work import ReadMail
-from signoff.channels.answers import Answers
+from signoff.broker.work import BundleKind, ReadMail, SendBundle
+from signoff.channels.answers import ONCE_IN, Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
@@ -31,6 +31,7 @@ from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.email.parsing.addresses import normal_address, plus_parts
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.incoming import Answer
+from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import time_left
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, find_holder, redact
@@ -73,6 +74,14 @@ class Read(Protocol):
 
     def __call__(self, raw: bytes, sent_to: SentTo, /) -> Awaitable[IncomingMail]:
         """Return what stands in it; see `Readers.read`."""
+        ...
+
+
+class Proves(Protocol):
+    """Finds out who wrote a mail: an `Authenticator` here, `Provers` where it can do no harm."""
+
+    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
+        """Return what is proven about who wrote a mail; see `Authenticator.prove`."""
         ...
 
 
@@ -131,7 +140,7 @@ class Intake:
         sent_lines: SentLines | None = None,
         read: Read = read_here,
         limits: Limits | None = None,
-        authenticator: Authenticator | None = None,
+        authenticator: Proves | None = None,
         required: EmailProof = EmailProof.TOKEN_FROM,
         key: MessageKey | None = None,
         rewriting: Collection[str] = (),
@@ -141,7 +150,7 @@ class Intake:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._answers = Answers(decisions)
-        self._robots = AutomaticMail(decisions.ledger)
+        self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -200,13 +209,15 @@ class Intake:
 
         try:
             mail = await self._read(stored.traced, sent_to)
+            if not known or mail.automatic:
+                return Opened(stored, mail, known)
+            now = await self._ledger.now()
+            # The DNS may take its time: so here, where the mails do not wait for each other.
+            proof = await self._authenticator.prove(
+                stored.raw, mail.sender, peer=stored.peer, now=now
+            )
         except UnreadableMail as error:
             return Opened(stored, error)
-        if not known or mail.automatic:
-            return Opened(stored, mail, known)
-        now = await self._ledger.now()
-        # The DNS may take its time: so here, where the mails do not wait for each other.
-        proof = await self._authenticator.prove(stored.raw, mail.sender, peer=stored.peer, now=now)
         return Opened(stored, mail, known, proof)
 
     async def _lines_sent(self, holder: Holder) -> Collection[str]:
@@ -264,6 +275,8 @@ class Intake:
         elif not known:
             why = "it carries no token that is known"
             await self._ignore(also, stored, why)
+        elif known[0][1].role is Role.BUNDLE:
+            await self._asked_which(also, stored, mail, known[0], proof)
         else:
             token, holder = known[0]
             source = stored.id[:16]
@@ -281,6 +294,40 @@ class Intake:
             except ApprovalNotFound as error:
                 await self._ignore(also, stored, str(error))
 
+    async def _asked_which(
+        self,
+        also: Change,
+        stored: StoredMail,
+        mail: IncomingMail,
+        known: tuple[str, Holder],
+        proof: Proof,
+    ) -> None:
+        """Ask back which request an answer to a bundle means, at most once a day.
+
+        Whatever it says decides nothing. Only the person who got the bundle gets the list again.
+        """
+        token, holder = known
+        author = owner_of(proof.address, self._decisions.directory)
+        bundle = await find_bundle(self._ledger, holder.approval)
+        told = f"told:bundle:{holder.approval}"
+        mine = author is not None and author.id == holder.person
+        if bundle is not None and mine and await self._ledger.raw(told) is None:
+            also.put_raw(told, mail.message_id or stored.id, ttl=ONCE_IN)
+            also.send(
+                SendBundle(
+                    channel=bundle.channel,
+                    person=bundle.person,
+                    bundle=holder.approval,
+                    purpose=BundleKind.ANSWER,
+                    listed=bundle.listed,
+                    address=bundle.address,
+                    token=token,
+                    reply_to=mail.message_id,
+                    cause=stored.id[:16],
+                )
+            )
+        await self._ignore(also, stored, "it answers a list of requests and does not say which one")
+
     async def _answered(
         self,
         item: Item,
@@ -291,7 +338,7 @@ class Intake:
         *,
         several: bool,
     ) -> None:
-        seen = await self._ledger.standing(answer.holder.approval)
+        seen = await self._ledger.current(answer.holder.approval)
         approval = seen.approval
         person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
@@ -392,10 +439,10 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known, key=await self._message_key())
+        holder = await self._automatic_mail.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
-                await self._robots.take(holder, mail, also=also)
+                await self._automatic_mail.take(holder, mail, also=also)
                 return
             why = f"no person wrote it: {mail.automatic}"
         except ApprovalNotFound as error:

@@ -1,10 +1,7 @@
 """The process in which mails are read.
 
-Started as ``python -m signoff.channels.email.inbound.reader SECONDS BYTES``.
-
-It reads one mail after the other from standard input, and ends with it. In the middle of each it
-asks which lines were sent to the mail's recipients. What it may use is limited
-by the system: a mail over that ends this process and nothing else. `readers.py` starts it.
+Started as ``python -m signoff.channels.email.inbound.reader SECONDS BYTES`` by `readers.py`. In
+the middle of each mail it asks which lines were sent to the mail's recipients.
 """
 
 from __future__ import annotations
@@ -14,25 +11,43 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
-from signoff.channels.email.parsing.reading import SentLines, read_mail
+from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.base.errors import MailTooLarge, UnreadableMail
 
 LENGTH: Final = 8
 """Bytes of the length in front of each frame, the most significant first."""
 
 READY: Final = b"{}"
-"""What it says first."""
+"""What a process says first."""
+
+Ask = Callable[[dict[str, Any]], Any]
+"""Puts a question to the process that started this one, and returns the answer."""
 
 
 def main(seconds: int, memory: int) -> None:
-    """Read mails until there are no more.
+    """Read mails until there are no more; see `serve`."""
+
+    def read(raw: bytes, ask: Ask) -> dict[str, Any]:
+        def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
+            return frozenset(ask({"recipients": recipients}))
+
+        return {"mail": dataclasses.asdict(read_mail(raw, sent_to))}
+
+    serve(read, seconds, memory)
+
+
+def serve(work: Callable[[bytes, Ask], dict[str, Any]], seconds: int, memory: int) -> None:
+    """Answer the requests on standard input until it ends.
+
+    The system limits what the process may use: a mail over that ends this process and nothing else.
 
     Args:
-        seconds: Of CPU for one mail; more ends the process.
+        work: Answers a request.
+        seconds: Of CPU for one request; more ends the process.
         memory: Bytes of address space for all that the process holds.
     """
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -42,32 +57,32 @@ def main(seconds: int, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     _write(answers, READY)
 
-    def sent_to(recipients: tuple[str, ...]) -> Collection[str]:
-        """Ask the other process which lines it has sent to these."""
-        _write(answers, json.dumps({"recipients": recipients}).encode())
-        lines = _read(requests)
-        if lines is None:
+    def ask(question: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON
+        _write(answers, json.dumps(question).encode())
+        answer = _read(requests)
+        if answer is None:
             sys.exit()
-        return frozenset(json.loads(lines))
+        return json.loads(answer)
 
-    while (raw := _read(requests)) is not None:
+    while (request := _read(requests)) is not None:
         _allow(seconds)
-        _write(answers, _answer(raw, sent_to))
+        answer = _answer(work, request, ask)
+        _write(answers, json.dumps(answer, default=_plain).encode())
 
 
-def _answer(raw: bytes, sent_to: SentLines) -> bytes:
+def _answer(
+    work: Callable[[bytes, Ask], dict[str, Any]], request: bytes, ask: Ask
+) -> dict[str, Any]:
     try:
-        mail = read_mail(raw, sent_to)
-        return json.dumps({"mail": dataclasses.asdict(mail)}, default=_plain).encode()
+        return work(request, ask)
     except MailTooLarge as error:
-        answer = {"too_large": str(error)}
+        return {"too_large": str(error)}
     except UnreadableMail as error:
-        answer = {"unreadable": str(error)}
+        return {"unreadable": str(error)}
     except MemoryError:
-        answer = {"memory": ""}
+        return {"memory": ""}
     except Exception as error:  # noqa: BLE001 -- it is the other process's to handle
-        answer = {"failed": f"{type(error).__name__}: {error}"}
-    return json.dumps(answer).encode()
+        return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _allow(seconds: int) -> None:

@@ -56,6 +56,7 @@ class EmailChannel:
     """
 
     name = "email"
+    bundles = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-import dkim  # type: ignore[import-untyped]
+import dkim
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

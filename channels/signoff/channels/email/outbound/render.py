@@ -147,8 +147,13 @@ def is_whole(card: Card) -> bool:
 
 
 def subject(message: Message) -> str:
-    """Return the subject, which is the same for all mails about one approval, "Re:" aside."""
+    """Return the subject, the same for all mails to those who are asked, "Re:" aside."""
     card = message.card
+    if message.kind is Kind.BUNDLE:
+        return f"{_header(message.headline)} {subject_tag(card.approval)}"
+    if message.kind is Kind.STATUS:
+        # It is no part of the thread that is answered.
+        return f"{_word(message.headline)} ({_word(card.app)}) {subject_tag(card.approval)}"
     needed = f"Answer needed: {_word(card.agent or card.app)}"
     if card.kind is not Asks.INPUT:
         needed = f"Approval needed: {_word(card.tool)}"
@@ -214,6 +219,8 @@ def span(duration: timedelta) -> str:
 
 
 def _template(message: Message) -> str:
+    if message.kind is Kind.BUNDLE:
+        return "bundle"
     return "card" if message.kind is Kind.CARD else "note"
 
 
@@ -225,7 +232,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     ]
     values = "".join(f"\r\n{row.name}: {row.value}" for row in fields)
     address = settings.reply_address(message.token) if message.token else ""
-    decides = address and message.kind is not Kind.QUESTION
+    decides = address and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)
     # A yes that is confirmed on the page is given where all of it is shown.
     approves = whole or card.in_two_steps
@@ -244,13 +251,17 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "left": _left(card, message.at),
         "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
         "example": message.example.splitlines(),
+        "entries": [
+            {"entry": one, "until": moment(one.deadline) if one.deadline else ""}
+            for one in message.entries
+        ],
         "fields": fields,
         "lone_number": _lone_number(card),
         "comments": [
             {"who": one.who, "at": moment(one.at), "text": one.text} for one in card.comments
         ],
         "claimed": _claimed(card),
-        "offer": card.beforehand if message.person in card.beforehand.who else None,
+        "offer": card.offer if message.person in card.offer.who else None,
         "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
         "answered": bool(address),

@@ -7,7 +7,6 @@ a sentence that only resembles a warning may be one that a person wrote.
 from collections.abc import Sequence
 from typing import Final
 
-from signoff.channels.email.inbound.automatic import fold
 from signoff.channels.email.parsing.addition_phrases import (
     AFTERTHOUGHTS,
     BANNER_ENDS,
@@ -31,6 +30,7 @@ from signoff.channels.email.parsing.addition_phrases import (
     NOTICE_OPENINGS,
     POSTSCRIPT_WORDS,
 )
+from signoff.channels.email.word_lists import fold
 
 _LONGEST_LINE: Final = 1_000
 _LONGEST_TAG: Final = 40

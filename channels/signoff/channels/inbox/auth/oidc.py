@@ -3,6 +3,16 @@
 What has to come back with the code is bound to the browser by a cookie: the state's record has the
 cookie's hash, and verifier (RFC 7636) and nonce are made from the cookie and the state. So nobody
 signs somebody else's browser in, and a code or an ID token that was overheard is worth nothing.
+
+Authlib checks the claims and makes the challenge; its Starlette integration (1.7) is not used:
+
+- It passes the discovery document's members to its HTTP client: ``{"verify": false}`` there turns
+  off the check of certificates, and ``proxy`` and ``timeout`` are taken as well.
+- It checks neither the audience nor RFC 9207's issuer, and accepts the algorithms that the document
+  names. It goes by this machine's clock, keeps state, nonce and verifier in the session for an
+  hour, lets two callbacks use one state, and reads answers of any length.
+- Each of these would be a method of ours over its private ones, so the code would not be shorter.
+  On httpx it is deprecated: it wants another HTTP library beside the one of everything else.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.form_fields import fields
-from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
+from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
-from signoff.channels.inbox.pages.history import story
+from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live, page
 from signoff.channels.words.phrases import moment
@@ -50,13 +50,13 @@ class ApprovalPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -64,7 +64,7 @@ class ApprovalPages:
 
     async def approval_page(self, request: Request) -> Response:
         """Show one approval."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         return await self.shown(visit, await self.of_path(visit))
 
     async def of_path(self, visit: Visit) -> Approval:
@@ -86,7 +86,7 @@ class ApprovalPages:
     ) -> Response:
         """Show an approval as it stands at this moment, and what was tried in vain."""
         try:
-            approval, run, now = await self._ledger.standing(approval.id)
+            approval, run, now = await self._ledger.current(approval.id)
         except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
             raise NotFound from error
         person, directory, turns = (
@@ -108,7 +108,7 @@ class ApprovalPages:
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,
-            story=story(here, run, events, person, directory, turns=turns),
+            history=history_of(here, run, events, person, directory, now=now, turns=turns),
             now=now,
             state=_state(here, shape, now),
             moment=moment,
@@ -121,7 +121,7 @@ class ApprovalPages:
             spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
             + [format_duration(shape.may.extend)],
             open_question=here.open_question,
-            ask_code=await self._visits.needs_code(visit, strict=here.in_two_steps),
+            ask_code=await self._auth.needs_code(visit, strict=here.in_two_steps),
             tried=tried,
             alert=tried.alert,
             # What was sent and not taken would be gone with all of it.

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Refused
-from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.auth.context import AuthContext, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
@@ -70,13 +70,13 @@ class BatchPages:
 
     Args:
         decisions: Makes the moves.
-        visits: Who looks and answers.
+        auth: Who looks and answers.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -84,7 +84,7 @@ class BatchPages:
 
     async def look(self, request: Request) -> Response:
         """Show the calls that were ticked, each in full."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         now, person = await self._ledger.now(), visit.person
         items, left = list[Item](), list[Outcome]()
         for one in _some(request.query_params.getlist("id")):
@@ -100,8 +100,8 @@ class BatchPages:
 
     async def approve(self, request: Request) -> Response:
         """Approve each of the calls that were shown, and say what became of it."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         shown = {
             name.removeprefix(_FIELD): digest
             for name, digest in form.items()
@@ -109,7 +109,7 @@ class BatchPages:
         }
         ids = _some(list(shown))
         # No second factor: what takes one is never approved with others.
-        proof = await self._visits.evidence(visit)
+        proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
         return page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from signoff.channels.words.phrases import moment
@@ -15,6 +16,7 @@ from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.policies.levels import Outcome
+from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
 from signoff.core.simulation.timeline import Step, foresee_rest
 
@@ -62,13 +64,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class History:
     """All of it.
 
     Attributes:
         voices: Who has answered, and whose answer is awaited.
         ahead: What comes next if nobody answers.
         sent: The cards, for those who may know of them.
+        informed: Who is told and does not decide.
         past: What happened, the oldest first.
         result: What came of the answer, None where there is none yet.
     """
@@ -76,33 +79,36 @@ class Story:
     voices: tuple[Voice, ...] = ()
     ahead: tuple[Moment, ...] = ()
     sent: tuple[Sent, ...] = ()
+    informed: str = ""
     past: tuple[Moment, ...] = ()
     result: Result | None = None
 
 
-def story(
+def history_of(
     approval: Approval,
     run: Run,
     events: Sequence[Event],
     person: Person,
     directory: Directory,
     *,
+    now: datetime,
     turns: Turns = NO_TURNS,
-) -> Story:
+) -> History:
     """Return what a person is told of an approval that they may see.
 
     What became of the cards is for those who are asked, and for operators and auditors. What the
     agent said in the end is for them who see all, for whoever has asked and whoever has decided.
     """
-    names = _Names(directory)
+    names, waits = _Names(directory), partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)
-    inside = person.sees_all or not mine
+    inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
-    return Story(
+    return History(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
-        sent=tuple(_sent(one, names) for one in approval.asked) if inside else (),
+        sent=tuple(_sent(one, names, waits(one)) for one in approval.asked) if inside else (),
+        informed=names.all(approval.informed) if approval.informed else "",
         past=tuple(_past(one, names) for one in told[-_MOST_EVENTS:]),
         result=_result(approval, run, whole=to_the_end),
     )
@@ -127,7 +133,7 @@ class _Names:
 
 _INSIDE: Final = frozenset(
     {
-        *(What.DELIVERED, What.UNDELIVERED, What.DELAYED, What.AWAY, What.FIRST_STEP),
+        *(What.HELD, What.DELIVERED, What.UNDELIVERED, What.DELAYED, What.AWAY, What.FIRST_STEP),
         *(What.REFUSED_ANSWER, What.NOT_UNDERSTOOD, What.IGNORED_MAIL, What.QUARANTINED),
     }
 )
@@ -178,10 +184,8 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             return f"{first} {level}{names.all(more.get('people'))}"
         case What.REMINDED:
             return f"Reminded: {names.all(more.get('people'))}"
-        case What.DELIVERED | What.UNDELIVERED | What.DELAYED:
-            to = names(str(more.get("to", "")).removeprefix("#"))
-            done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
-            return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
+        case What.HELD | What.DELIVERED | What.UNDELIVERED | What.DELAYED:
+            return _way_of_card(event, names)
         case What.CLAIMED:
             return f"{by} claimed it until {_moment(more.get('until'))}"
         case What.RELEASED:
@@ -204,6 +208,17 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
         return _BY[event.what].format(by=by)
     kind = event.what.value.replace("_", " ")
     return _PLAIN.get(event.what, kind[:1].upper() + kind[1:])
+
+
+def _way_of_card(event: Event, names: _Names) -> str:
+    """Say what became of a card, or of a message to somebody who does not decide."""
+    to = names(str(event.more.get("to", "")).removeprefix("#"))
+    if event.what is What.HELD:
+        return f"Waits for the working hours of {to}, until {_moment(event.more.get('until'))}"
+    done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
+    if notice := event.more.get("notice"):
+        done = {What.DELIVERED: f"Informed ({one_line(str(notice))})"}
+    return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
 
 
 def _moment(text: object) -> str:
@@ -253,10 +268,18 @@ def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
 _ANSWERED: Final = {State.APPROVED: "approved", State.REJECTED: "rejected"}
 
 
-def _sent(asked: Asked, names: _Names) -> Sent:
-    """Say what became of a card."""
+def _waits_for(approval: Approval, directory: Directory, now: datetime, asked: Asked) -> str:
+    return card_waits_for(approval, asked, directory, now)
+
+
+def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
+    """Say what became of a card, or whose hours it waits for."""
     who = names(asked.person) if asked.person else f"all approvers, in {one_line(asked.address)}"
     state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "being sent")
+    if waits_for:
+        state = f"waits for {waits_for}"
+    if asked.bundle:
+        state = f"{state} in a list of several"
     if asked.problem:
         state = "refused"
     cut = "does not show the whole call" if asked.shown is Shown.CUT else ""

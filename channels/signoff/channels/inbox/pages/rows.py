@@ -106,7 +106,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
 
 
 def may_answer(approval: Approval, person: Person, directory: Directory, now: datetime) -> bool:
-    """Say whether an answer of a person is waited for, as far as one can say beforehand."""
+    """Say whether an answer of a person is waited for, as far as one can say in advance."""
     claim = approval.claim_at(now)
     return (
         approval.state is State.PENDING

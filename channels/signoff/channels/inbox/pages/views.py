@@ -11,6 +11,7 @@ from typing import Final
 
 from signoff.channels.words import levels, phrases
 from signoff.channels.words.phrases import Words, moment
+from signoff.channels.words.status import INFORMED
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.collaboration import Operator, Who
@@ -118,8 +119,8 @@ class View:
 def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval.
 
-    Whoever is asked or was, whoever has asked for it, the others of its queues, and operators and
-    auditors may.
+    Whoever is asked or was, is informed, or has asked for it, the others of its queues, and
+    operators and auditors may.
     """
     return person.sees_all or approval.concerns(person, directory)
 
@@ -236,6 +237,8 @@ def _why_not(approval: Approval, person: Person, directory: Directory, now: date
         return "You requested this, so others decide it."
     if not approval.concerns(person, directory):
         return ""
+    if approval.only_informs(person.id):
+        return INFORMED
     try:
         approval.may_decide(person, directory, now=now)
     except DecisionRefused as error:

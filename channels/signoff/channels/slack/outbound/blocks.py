@@ -25,7 +25,7 @@ from slack_sdk.models.blocks import (
     TextObject,
 )
 
-from signoff.channels.pipeline.port import Kind, Message
+from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.slack.outbound.rows import (
     NAME,
     NO_ARGUMENTS,
@@ -75,11 +75,42 @@ _LINE: Final = 500
 _ID: Final = 64
 _HINT: Final = 600
 _MOST_COMMENTS: Final = 5
+_ENTRY: Final = 200
 _MOST_PIECES: Final = 2
 """Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
 
 Json = dict[str, Any]
 """What slack-sdk sends: JSON of Slack's own making."""
+
+
+def opening(message: Message) -> tuple[str, list[Block]]:
+    """Return the text and the blocks of a message that asks: a card, or a bundle."""
+    if message.kind is not Kind.BUNDLE:
+        return card_message(message)
+    group = "" if "@" in message.address else place_and_group(message.address)[1]
+    mention = f"<!subteam^{escape(group, _ID)}>" if group else ""
+    head = [SectionBlock(text=markup(mention))] if mention else []
+    text = f"{mention} {summary(message)}".strip()
+    return text, [*head, *bundle_blocks(message)]
+
+
+def bundle_blocks(message: Message) -> list[Block]:
+    """Return the blocks of a bundle: a section for each request, with a button that is a link."""
+    head = HeaderBlock(text=plain(one_line(message.headline), HEADER))
+    return [head, *_paragraphs(message.text), *map(_listed, message.entries)]
+
+
+def _listed(entry: Entry) -> SectionBlock:
+    about = f" ({one_line(entry.about)})" if entry.about else ""
+    said = plain(f"{one_line(entry.title)}{about}", _ENTRY).text
+    if entry.outcome:
+        return SectionBlock(text=plain(f"▪️ {said}: {one_line(entry.outcome)}", _SUMMARY))
+    until = [markup(f"until {date(entry.deadline)}")] if entry.deadline is not None else []
+    return SectionBlock(
+        text=plain(f"{said}\nRequested by {one_line(entry.requester)}", _SUMMARY),
+        fields=until or None,
+        accessory=_page(entry.link) if entry.link else None,
+    )
 
 
 def card_message(message: Message) -> tuple[str, list[Block]]:

@@ -58,6 +58,7 @@ class SlackChannel:
 
     name = NAME
     rewrites = True
+    bundles = True
 
     def __init__(self, web: SlackWeb, ledger: Ledger | None = None, *, app: str = "") -> None:
         self._web = web
@@ -130,6 +131,9 @@ class SlackChannel:
         if message.kind is Kind.CARD:
             return Call(POST, await self._conversation(message.address))
         thread = read_receipt(message.thread)
+        if message.kind is Kind.BUNDLE:
+            there = Call(UPDATE) if thread else None
+            return there or Call(POST, await self._conversation(message.address))
         if message.kind in {Kind.OUTCOME, Kind.UPDATE}:
             return Call(UPDATE) if thread else Delivered(message.thread)
         if _whispered(message):
@@ -143,7 +147,7 @@ class SlackChannel:
                     return await self._rewritten(message)
                 case "chat.postEphemeral":
                     return await self._told_in_place(message)
-            if message.kind is Kind.CARD:
+            if message.kind in {Kind.CARD, Kind.BUNDLE}:
                 return await self._card(message, call.channel)
             return await self._notice(message, call.channel)
         except SlackDeferred as error:
@@ -159,13 +163,14 @@ class SlackChannel:
 
     async def _card(self, message: Message, channel: str) -> Result:
         metadata = blocks.metadata(message)
+        seen = extent(message.card) if message.kind is Kind.CARD else Shown.CUT
         looked = False
         if message.unsure:
             there, looked = await self._posted_before(channel, message)
             if there is not None:
                 log.info("slack.reconciled", message=message.id)
-                return Delivered(str(there), copy="reconciled", shown=extent(message.card))
-        text, shown = blocks.card_message(message)
+                return Delivered(str(there), copy="reconciled", shown=seen)
+        text, shown = blocks.opening(message)
         try:
             receipt = await self._web.post(channel, text, shown, metadata=metadata)
         except SlackDeferred as error:
@@ -173,7 +178,7 @@ class SlackChannel:
                 # What was unsure is known by now: nothing stands there.
                 return Retry(error.after, str(error), unsure=False)
             raise
-        return Delivered(str(receipt), shown=extent(message.card))
+        return Delivered(str(receipt), shown=seen)
 
     async def _posted_before(self, channel: str, message: Message) -> tuple[Receipt | None, bool]:
         """Look whether an earlier attempt, whose answer was lost, has posted the card.
@@ -195,8 +200,8 @@ class SlackChannel:
 
     async def _rewritten(self, message: Message) -> Result:
         text, shown = blocks.summary(message), blocks.outcome_blocks(message)
-        if message.kind is Kind.UPDATE:
-            text, shown = blocks.card_message(message)
+        if message.kind in {Kind.UPDATE, Kind.BUNDLE}:
+            text, shown = blocks.opening(message)
         first = read_receipt(message.thread)
         if first is None:
             return Delivered(message.thread)

@@ -306,11 +306,11 @@ def _spans(card: Card) -> InputBlock:
     return InputBlock(
         block_id=SPAN,
         label=plain("Approve calls like it, too, for"),
-        hint=plain(card.beforehand.terms, SECTION),
+        hint=plain(card.offer.terms, SECTION),
         optional=True,
         element=StaticSelectElement(
             action_id=VALUE,
-            options=[Option(value=one, text=plain(one)) for one in card.beforehand.spans],
+            options=[Option(value=one, text=plain(one)) for one in card.offer.spans],
         ),
     )
 

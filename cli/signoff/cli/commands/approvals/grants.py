@@ -1,4 +1,4 @@
-"""`signoff grants`: approving calls like one beforehand, and taking that back."""
+"""`signoff grants`: approving calls like one in advance, and taking that back."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from signoff.core.cards.card import awaited_by, card, one_line, shown
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
 from signoff.core.routing.escalation import advance
+from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
 
 _PIPE_WIDTH = 400
@@ -134,6 +135,7 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
+        what += f" ({notice})" if (notice := event.more.get("notice")) else ""
         day = "" if event.at.date() == events[0].at.date() else f"{event.at:%Y-%m-%d} "
         at = f"{day}{event.at:%H:%M:%S}.{event.at.microsecond // 1000:03}"
         add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), _why(event))
@@ -149,9 +151,11 @@ def _why(event: Event) -> str:
     return f"{event.why} [proven by {by}]".strip()
 
 
-def _delivery(asked: Asked) -> str:
-    """Say what became of a card: delivered, rewritten, lost, found again."""
-    parts = [asked.problem or (f"delivered as {asked.receipt}" if asked.receipt else "under way")]
+def _delivery(asked: Asked, waits_for: str) -> str:
+    """Say what became of a card: delivered, rewritten, lost, found again, or what it waits for."""
+    on_its_way = f"waits for {waits_for}" if waits_for else "under way"
+    parts = [asked.problem or (f"delivered as {asked.receipt}" if asked.receipt else on_its_way)]
+    parts += ["in a list of several"] if asked.bundle else []
     parts += ["not shown in full"] if asked.shown is Shown.CUT else []
     parts += [asked.copy_state] if asked.copy_state else []
     parts += [f"second copy {one}" for one in asked.copies]
@@ -160,7 +164,7 @@ def _delivery(asked: Asked) -> str:
 
 
 def print_approval(
-    out: Console, approval: Approval, directory: Directory, events: Sequence[Event]
+    out: Console, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
 ) -> None:
     """Print the card, where it stands, who is asked, and what happened."""
     shape = card(approval, directory)
@@ -179,7 +183,8 @@ def print_approval(
         asked = table("person", "channel", "address", "delivery")
         for one in approval.asked:
             who = _name(directory, one.person) if one.person else "all of them"
-            add(asked, who, one.channel, one.address, _delivery(one))
+            waits = card_waits_for(approval, one, directory, now)
+            add(asked, who, one.channel, one.address, _delivery(one, waits))
         out.print(asked)
     if approval.votes:
         out.print(Text("\nanswers that count", style="bold"))
@@ -264,6 +269,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
         "level": shape.level,
         "approved so far": shape.progress,
+        "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
         "second step": "needed" if approval.in_two_steps else "",
         "opened": moment(approval.opened_at),
         "deadline": moment(approval.deadline),

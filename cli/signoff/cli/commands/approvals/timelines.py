@@ -14,18 +14,19 @@ from rich.text import Text
 from signoff.cli.commands.approvals.show import add, console, some, table
 from signoff.cli.policy_cases.diff import Changed
 from signoff.core.approvals.events import What
+from signoff.core.approvals.milestones import topics_of
 from signoff.core.base.durations import coarse, format_duration
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
-from signoff.core.policies.matching import Verdict
+from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
-    Verdict.MATCHES: ("✓", "green"),
-    Verdict.NO: ("·", "dim"),
-    Verdict.ERROR: ("✗", "red"),
+    Match.MATCHES: ("✓", "green"),
+    Match.NO: ("·", "dim"),
+    Match.ERROR: ("✗", "red"),
 }
 _ENDS: Final = {
     End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
@@ -72,6 +73,9 @@ def print_timeline(
     call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
+    if timeline.rungs:
+        told = _requester_is_told(timeline, directory)
+        out.print(Text("\nthe requester ", style="bold"), Text(one_line(told)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
     out.print(Text(f"\nif {answers} ({zone})", style="bold"))
     steps = table("when", "after", "what", "")
@@ -119,6 +123,20 @@ def _from(timeline: Timeline, directory: Directory) -> str:
     return " ".join(part for part in parts if part)
 
 
+def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
+    """Say about what the requester is told."""
+    user = str(timeline.facts["user"])
+    person = directory.find(user) if user else None
+    if person is None:
+        return "is not in the directory: told only at [notifications] requester_domains"
+    topics = topics_of(timeline.terms, person)
+    if not topics:
+        return "is told nothing"
+    by = " and ".join(person.notify_by or timeline.terms.notify_by)
+    about = ", ".join(one.value for one in topics)
+    return f"is told when it is {about}" + (f"; by {by}" if by else "")
+
+
 def _print_policies(out: Console, timeline: Timeline) -> None:
     out.print(Text("\npolicies", style="bold"))
     rows = table("", "name", "when", "here")
@@ -153,8 +171,11 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
         lines.append(_level(step, timeline, zone))
         lines += [
             f"  {_asked(step, one.person, directory)} by {one.channel} ({one.address})"
+            + (f", waits for {one.waits_for}" if one.waits_for else "")
             for one in step.asked
         ]
+    if step.informed:
+        lines.append(f"informed: {', '.join(_name(directory, one) for one in step.informed)}")
     lines += [_name(directory, one) for one in step.reminded]
     lines += [part for part in step.why.split("; ") if part]
     return lines or [""]

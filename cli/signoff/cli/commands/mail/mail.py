@@ -131,7 +131,10 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
         mail_of_text,
         with_proof,
     )
-    from signoff.channels.email.inbound.readers import ReaderDied  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import (  # noqa: PLC0415
+        Provers,
+        ReaderDied,
+    )
     from signoff.core.base.errors import UnreadableMail  # noqa: PLC0415
 
     try:
@@ -140,10 +143,12 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
         read = explain_mail(mail, looking.context, text=looking.text)
         if read.sender is None or not (looking.server or looking.dns):
             return read
-        authenticator = Authenticator(authserv_id=looking.server, dkim=looking.dns)
-        proof = await authenticator.prove(
-            raw, read.sender.address or None, peer="", now=datetime.now(UTC)
-        )
+        provers = Provers(Authenticator(authserv_id=looking.server, dkim=looking.dns), most=1)
+        try:
+            sender = read.sender.address or None
+            proof = await provers.prove(raw, sender, peer="", now=datetime.now(UTC))
+        finally:
+            await provers.close()
         return with_proof(read, proof)
     except (UnreadableMail, ReaderDied) as error:
         raise _Unreadable(str(error)) from error

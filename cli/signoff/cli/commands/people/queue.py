@@ -160,7 +160,13 @@ def _named(directory: Directory, name: str) -> str:
 def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
+    from signoff.core.routing.quiet_hours import quiet_until, waits_for  # noqa: PLC0415
 
+    quiet = {
+        one.id: waits_for(one, until, now)
+        for one in directory
+        if (until := quiet_until(one, now)) is not None
+    }
     made = shows.table("name", "waiting", "oldest", "due in", "overdue", "waits on", "claimed")
     for one in found:
         claimed = [f"{_name(directory, claim.by)} ({claim.id})" for claim in one.claimed]
@@ -171,7 +177,7 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
             "" if one.oldest is None else coarse(now - one.oldest),
             "" if one.next_due is None else coarse(one.next_due - now),
             str(one.overdue) if one.overdue else "",
-            shows.some([_name(directory, person) for person in one.on]),
+            shows.some([quiet.get(person) or _name(directory, person) for person in one.on]),
             shows.some(claimed),
         )
     return made
@@ -193,11 +199,13 @@ def _with_lines(table: Table, *lines: str) -> Any:  # noqa: ANN401 -- what rich 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
+    from signoff.core.routing.quiet_hours import card_waits_for  # noqa: PLC0415
 
     made = shows.table("id", "asks for", "requester", "waits on", "since", "due in", "claimed by")
     for one in found:
         claim, question = one.claim_at(now), one.open_question
-        people = [_name(directory, person) for person in sorted(one.approvers)]
+        waits = {asked.person: card_waits_for(one, asked, directory, now) for asked in one.asked}
+        people = [waits.get(person) or _name(directory, person) for person in sorted(one.approvers)]
         if question is not None:
             people = [f"{_name(directory, one.origin.user)} (asked back)", *people]
         shows.add(

@@ -13,7 +13,8 @@ from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
-    from signoff.core.access.api_tokens import Access, Scope
+    from signoff.core.access.api_tokens import Access
+    from signoff.core.access.scopes import Scope
 
 app = typer.Typer(no_args_is_help=True, help="Tokens for the REST API.")
 
@@ -128,7 +129,7 @@ def revoke(
 
 
 def _scope(text: str) -> Scope:
-    from signoff.core.access.api_tokens import Scope  # noqa: PLC0415
+    from signoff.core.access.scopes import Scope  # noqa: PLC0415
 
     try:
         return Scope(text)

@@ -33,7 +33,7 @@ _ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Stated:
     """What somebody says to a call that waits.
 
     Attributes:
@@ -54,7 +54,7 @@ def name_of(approval: Approval) -> str:
     return approval.call.name if approval.kind is Kind.LONG_RUNNING else CONFIRMATION
 
 
-def verdict_of(approval: Approval, answer: Answer) -> Verdict:
+def stated_in(approval: Approval, answer: Answer) -> Stated:
     """Return what an answer says about the call of an approval.
 
     Raises:
@@ -74,9 +74,9 @@ def verdict_of(approval: Approval, answer: Answer) -> Verdict:
     return _of_confirmation(approval, answer.response)
 
 
-def _of_input(form: Form, given: JsonValue) -> Verdict:
+def _of_input(form: Form, given: JsonValue) -> Stated:
     yes, values = form.read(_unwrapped(form, given))
-    return Verdict(yes, values)
+    return Stated(yes, values)
 
 
 def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
@@ -95,7 +95,7 @@ def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
     return value
 
 
-def _of_confirmation(approval: Approval, given: JsonValue) -> Verdict:
+def _of_confirmation(approval: Approval, given: JsonValue) -> Stated:
     # The form in which ADK's own clients wrap it (google.adk.tools.tool_confirmation).
     if isinstance(given, dict) and set(given) == {"response"}:
         inner = given["response"]
@@ -116,10 +116,10 @@ def _of_confirmation(approval: Approval, given: JsonValue) -> Verdict:
         raise wrong_field("confirmed", confirmed, '"confirmed": true', "is true or false")
     payload = given.get("payload")
     if confirmed:
-        return Verdict(yes=True, values=values_of(approval, payload))
+        return Stated(yes=True, values=values_of(approval, payload))
     # ADK's page sends back what it was shown, whatever is answered.
     shown = payload in (approval.template, approval.call.args)
-    return Verdict(yes=False, reason="" if shown else _reason(payload))
+    return Stated(yes=False, reason="" if shown else _reason(payload))
 
 
 def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | None:

@@ -1,0 +1,496 @@
+"""Bundles: many cards for one person or place within minutes become one message that lists them.
+
+Each approval of a bundle stays one of its own: it is delivered and refused with the bundle, and is
+decided on its page. Nothing in a bundle decides, and neither does an answer to one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import structlog
+
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.limits.throttle import Rule, Throttle, hashed
+from signoff.broker.work import (
+    BundleKind,
+    BundleWork,
+    Listed,
+    SendBundle,
+    SendCard,
+    SendReminder,
+)
+from signoff.broker.work import Bundling as Decided
+from signoff.channels.pipeline.outbox import legible, read_each, work_of
+from signoff.channels.pipeline.port import (
+    Channel,
+    Delivered,
+    Entry,
+    Kind,
+    Message,
+    Pages,
+    Refused,
+    Result,
+    Retry,
+)
+from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
+from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.words import bundles as words
+from signoff.core.approvals import deliveries
+from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.base.errors import Conflict, LeaseLost, LedgerError
+from signoff.core.base.shown_text import shortened
+from signoff.core.cards.card import Card, card, unbroken
+from signoff.core.directory.people import Directory
+from signoff.core.routing.quiet_hours import is_urgent, least_left
+
+log = structlog.get_logger(__name__)
+
+MOST: Final = 30
+"""How many approvals one message lists. Each has a block of its own in Slack, which takes 50."""
+
+KEPT: Final = timedelta(days=60) + GRACE
+"""How long it is known what a bundle lists."""
+
+_ID: Final = "bn_"
+_MOST_ROWS: Final = 3
+_LONGEST_ABOUT: Final = 160
+
+
+class Bundling(NamedTuple):
+    """When several cards become one message.
+
+    Attributes:
+        over: How many cards a person or place gets by themselves within that time; 0 for any
+            number.
+        within: The time.
+    """
+
+    over: int
+    within: timedelta
+
+
+def bundle_id(items: Collection[str]) -> str:
+    """Return the id of the bundle of some deliveries: ``bn_`` and 16 letters."""
+    text = "\0".join(sorted(items))
+    return _ID + base64.b32encode(hashlib.sha256(text.encode()).digest()[:10]).decode().lower()
+
+
+def is_bundle(name: str) -> bool:
+    """Say whether this is the id of a bundle, and not that of an approval."""
+    return name.startswith(_ID)
+
+
+class Known(NamedTuple):
+    """What is kept of a bundle: who got it, where, and what it lists."""
+
+    person: str
+    channel: str
+    address: str
+    listed: tuple[Listed, ...]
+
+
+async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
+    """Return what a bundle lists; None where there is none of this id, or it is long over.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found = await ledger.raw(_key(bundle))
+    if found is None:
+        return None
+    kept = json.loads(found[1])
+    listed = tuple(Listed(**one) for one in kept.pop("listed"))
+    return Known(**kept, listed=listed)
+
+
+def _key(bundle: str) -> str:
+    return f"bundle:{bundle}"
+
+
+Ready = tuple[Item, Message, Approval]
+"""A delivery that could go out now, its message, and what it is about."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What became of deliveries that could have gone out by themselves.
+
+    Attributes:
+        later: The seconds after which they are sent with others, by the ids of their items.
+        gone: The ids of items that are part of a bundle now.
+    """
+
+    later: dict[str, float] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    def put_back(self, item: Item) -> Change:
+        """Return the change that lets an item wait for others."""
+        body = {**item.body, "bundling": Decided.WAITS.value}
+        return Change().retry(item, after=self.later[item.id], counted=False, body=body)
+
+
+class Gathering:
+    """Makes bundles of the deliveries of one channel.
+
+    Args:
+        ledger: Where the deliveries are counted and kept.
+        channel: The name of the channel.
+        pages: The pages that bundles link to; without them nothing is bundled.
+        bundling: When; None for never.
+    """
+
+    def __init__(
+        self, ledger: Ledger, channel: str, pages: Pages | None, bundling: Bundling | None
+    ) -> None:
+        self._ledger = ledger
+        self._channel = channel
+        self._pages = pages
+        self._bundling = bundling
+        self._throttle = Throttle(ledger.store)
+
+    async def gather(self, ready: Sequence[Ready], *, now: datetime) -> Gathered:
+        """Return which deliveries wait for others, and put those that have waited into bundles.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        found, bundling = Gathered(), self._bundling
+        if bundling is None or not bundling.over or self._pages is None:
+            return found
+        groups: defaultdict[tuple[str, BundleKind], list[Ready]] = defaultdict(list)
+        for item, message, approval in ready:
+            kind = _kind_of(item)
+            linked = kind is not None and self._pages.link_to(approval.id)
+            if kind is not None and linked and not is_urgent(approval):
+                groups[message.person, kind].append((item, message, approval))
+        for to, group in groups.items():
+            await self._gather(found, to, group, bundling, now=now)
+        return found
+
+    async def _gather(
+        self,
+        found: Gathered,
+        to: tuple[str, BundleKind],
+        group: list[Ready],
+        bundling: Bundling,
+        *,
+        now: datetime,
+    ) -> None:
+        person, kind = to
+        counted = f"{self._channel}:{kind}:{hashed(person)}"
+        bundles = Rule(f"rate:bundles:{counted}", 1, bundling.within)
+        have_waited = any(_decided(item) is Decided.WAITS for item, _, _ in group)
+        if not have_waited and len(group) <= bundling.over:
+            alone = Rule(f"rate:cards:{counted}", bundling.over, bundling.within)
+            for one in group:
+                if (wait := await self._throttle.pause(alone)) and _may_wait(one, now, wait):
+                    found.later[one[0].id] = wait
+            return
+        wait = await self._throttle.pause(bundles)
+        if wait and not have_waited:
+            later = [one for one in group if _may_wait(one, now, wait)]
+            found.later |= dict.fromkeys((item.id for item, _, _ in later), wait)
+            return
+        for start in range(0, len(group), MOST):
+            part = group[start : start + MOST]
+            if len(part) > 1 and await self._bundled(person, kind, part):
+                found.gone |= {item.id for item, _, _ in part}
+
+    async def _bundled(self, person: str, kind: BundleKind, group: Sequence[Ready]) -> bool:
+        """Put deliveries into one bundle, in one commit; return whether they are none any more."""
+        bundle = bundle_id([item.id for item, _, _ in group])
+        listed = tuple(Listed(approval=one.id, turn=one.turn) for _, _, one in group)
+        address = group[0][1].address
+        change = Change()
+        for item, _, _ in group:
+            change.ack(item)
+        known = {"person": person, "channel": self._channel, "address": address}
+        kept = {**known, "listed": [one.model_dump() for one in listed]}
+        change.put_raw(_key(bundle), json.dumps(kept), ttl=KEPT)
+        holder = Holder(bundle, person, self._channel, Role.BUNDLE)
+        token = issue(change, holder, within=KEPT - GRACE)
+        change.send(SendBundle(**known, bundle=bundle, purpose=kind, listed=listed, token=token))
+        try:
+            await self._ledger.commit(change)
+        except LeaseLost as error:
+            # Somebody else has them by now, and those that are still ours come back.
+            log.info("bundle.lease_lost", bundle=bundle, error=str(error))
+        except Conflict as error:
+            log.warning("bundle.not_made", bundle=bundle, error=str(error))
+            return False
+        else:
+            log.info("bundle.made", bundle=bundle, person=person, listed=len(listed))
+        return True
+
+
+def _kind_of(item: Item) -> BundleKind | None:
+    """Return in what kind of bundle a delivery can be, None for none.
+
+    What was tried before may have been delivered alone, and whose turn it was to go alone goes so.
+    """
+    if item.attempts > 1 or _decided(item) is Decided.ALONE:
+        return None
+    match work_of(item):
+        case SendCard():
+            return BundleKind.CARDS
+        case SendReminder():
+            return BundleKind.REMINDERS
+    return None
+
+
+def _decided(item: Item) -> Decided:
+    work = work_of(item)
+    return work.bundling if isinstance(work, SendCard | SendReminder) else Decided.UNDECIDED
+
+
+def _may_wait(one: Ready, now: datetime, seconds: float) -> bool:
+    """Say whether enough time is left for an answer once a card has waited for others."""
+    approval = one[2]
+    later = now + timedelta(seconds=seconds)
+    return approval.deadline is None or approval.deadline - later >= least_left(approval)
+
+
+class BundleDelivery:
+    """Delivers bundles through one channel.
+
+    Args:
+        ledger: The ledger.
+        channel: The channel.
+        directory: The people.
+        inbox: The pages that bundles link to.
+    """
+
+    def __init__(
+        self, ledger: Ledger, channel: Channel, *, directory: Directory, inbox: Pages | None
+    ) -> None:
+        self._ledger = ledger
+        self._channel = channel
+        self._directory = directory
+        self._inbox = inbox
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Deliver leased bundles, and commit each by itself; one that fails stops no other.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        now = await self._ledger.now()
+        messages: dict[str, Message] = {}
+        for item in items:
+            try:
+                message = await self._message(item, now)
+            except LedgerError:
+                raise
+            except Exception as error:
+                log.exception("bundle.not_rendered", item=item.id)
+                problem = f"{type(error).__name__}: {error}"
+                await self._committed(item, Retry(0, problem, unsure=False))
+                continue
+            if message is None:
+                await self._acknowledged(item)
+            else:
+                messages[item.id] = message
+        kept = _latest([item for item in items if item.id in messages])
+        for item in items:
+            if item.id in messages and item.id not in kept:
+                del messages[item.id]
+                await self._acknowledged(item)
+        for item in items:
+            if item.id in messages:
+                await self._committed(item, await self._delivered(messages[item.id]))
+
+    async def _delivered(self, message: Message) -> Result:
+        try:
+            return (await self._channel.deliver([message]))[0]
+        except Exception as error:
+            # The port forbids it; a channel that does it all the same stops nobody else.
+            log.exception("delivery.channel_failed", channel=self._channel.name)
+            return Retry(0, f"{type(error).__name__}: {error}")
+
+    async def _message(self, item: Item, now: datetime) -> Message | None:
+        """Return what to deliver; None where nothing it lists waits for the person any more."""
+        work = _of(item)
+        if isinstance(work, SendBundle):
+            address, listed = work.address, work.listed
+        else:
+            known = await find_bundle(self._ledger, work.bundle)
+            if known is None:
+                return None
+            address, listed = known.address, known.listed
+        found = [(one, await self._read(one.approval)) for one in listed]
+        approvals = [(one, approval) for one, approval in found if approval is not None]
+        waiting = [approval for one, approval in approvals if self._waits(work, one, approval)]
+        shown = [approval for _, approval in approvals]
+        message = self._about(work, address, now)
+        if not isinstance(work, SendBundle):
+            receipt = next(filter(None, (_receipt(work, one) for one in shown)), "")
+            if not receipt:
+                return None
+            message = replace(message, thread=receipt)
+        elif work.purpose is BundleKind.ANSWER or waiting:
+            shown = waiting
+            message = replace(message, token=work.token, reply_to=work.reply_to)
+        else:
+            return None
+        entries = tuple(self._entry(one, waits=one in waiting) for one in shown)
+        kind = work.purpose if isinstance(work, SendBundle) else BundleKind.CARDS
+        said = words.bundle(kind, waiting=len(waiting), listed=len(shown))
+        unsure = item.attempts - 1 > work.failed
+        return replace(
+            message,
+            id=item.id,
+            headline=said.headline,
+            text=said.text,
+            entries=entries,
+            attempt=item.attempts,
+            unsure=unsure,
+        )
+
+    async def _read(self, approval_id: str) -> Approval | None:
+        """Return an approval; one that cannot be read keeps the others from nothing."""
+        try:
+            return legible((await read_each(self._ledger, [approval_id]))[approval_id])
+        except (LedgerError, ValueError) as error:
+            log.warning("bundle.unreadable", approval=approval_id, error=str(error))
+            return None
+
+    def _about(self, work: BundleWork, address: str, now: datetime) -> Message:
+        person = self._directory.get(work.person)
+        return Message(
+            id="",
+            kind=Kind.BUNDLE,
+            card=words.blank(work.bundle),
+            person=work.person,
+            name=person.shown if person else work.person,
+            address=address,
+            at=now,
+        )
+
+    def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
+        """Say whether an approval waits for whoever the bundle goes to."""
+        asked = _asked(work, approval)
+        if approval.state is not State.PENDING or asked is None or asked.turn != listed.turn:
+            return False
+        return asked.person in approval.approvers if asked.person else asked.turn == approval.turn
+
+    def _entry(self, approval: Approval, *, waits: bool) -> Entry:
+        shape = card(approval, self._directory)
+        ended = approval.state is not State.PENDING
+        outcome = approval.outcome(self._directory) if ended else "went on to others"
+        return Entry(
+            title=shape.title,
+            about=_about(shape),
+            requester=shape.requester,
+            deadline=approval.deadline,
+            link=self._inbox.link_to(approval.id) if self._inbox is not None else "",
+            outcome="" if waits else outcome,
+        )
+
+    async def _committed(self, item: Item, result: Result) -> None:
+        """Record what came of a bundle, for each of its approvals, in one commit."""
+        work = _of(item)
+        about = {"item": item.id, "channel": work.channel, "person": work.person}
+        if isinstance(result, Retry):
+            again = tried_again(item, result, **about)
+            if isinstance(again, Change):
+                await self._commit(again)
+                return
+            result = again
+        cards = isinstance(work, SendBundle) and work.purpose is BundleKind.CARDS
+        done, change = result, Change().ack(item)
+        if isinstance(done, Refused):
+            log.warning("bundle.refused", **about, reason=done.reason)
+        else:
+            log.info("bundle.delivered", **about)
+        if not (cards and isinstance(work, SendBundle)):
+            await self._commit(change)
+            return
+
+        async def attempt() -> None:
+            now = await self._ledger.now()
+            after = change.copy()
+            for listed in work.listed:
+                approval = await self._read(listed.approval)
+                if approval is not None and self._waits(work, listed, approval):
+                    _note(after, approval, work, done, now)
+            await self._ledger.commit(after)
+
+        try:
+            await self._ledger.decide_again(attempt)
+        except LeaseLost:
+            log.info("outbox.lease_lost", stage=item.stage, item=item.id)
+        except Conflict:
+            log.warning("outbox.disturbed", stage=item.stage, item=item.id)
+
+    async def _acknowledged(self, item: Item) -> None:
+        await self._commit(Change().ack(item))
+
+    async def _commit(self, change: Change) -> None:
+        try:
+            await self._ledger.commit(change)
+        except LeaseLost as error:
+            log.info("outbox.lease_lost", error=str(error))
+
+
+def _note(
+    change: Change, approval: Approval, work: SendBundle, result: Delivered | Refused, now: datetime
+) -> None:
+    """Add to a change what came of a bundle for one of its approvals."""
+    if isinstance(result, Refused):
+        refuse(change, approval, work.person, channel=work.channel, reason=result.reason, now=now)
+        return
+    after, events = deliveries.delivered(
+        approval,
+        work.person,
+        work.channel,
+        result.receipt,
+        now=now,
+        shown=Shown.CUT,
+        bundle=work.bundle,
+    )
+    change.put(after, was=approval).note(events)
+
+
+def _of(item: Item) -> BundleWork:
+    work = item.work
+    if not isinstance(work, BundleWork):
+        raise TypeError(f"{work.work} is no bundle")
+    return work
+
+
+def _asked(work: BundleWork, approval: Approval) -> Asked | None:
+    mine = (one for one in approval.asked if (one.key, one.channel) == (work.person, work.channel))
+    return next(mine, None)
+
+
+def _about(shape: Card) -> str:
+    """Return the first arguments of a call, so that requests of one kind can be told apart."""
+    if shape.rows == () or all(row.value in shape.title for row in shape.rows):
+        return ""
+    rows = (f"{row.name}: {unbroken(row.value)}" for row in shape.rows[:_MOST_ROWS])
+    return shortened(" · ".join(rows), _LONGEST_ABOUT)
+
+
+def _receipt(work: BundleWork, approval: Approval) -> str:
+    """Return what the channel calls the bundle, as one of its approvals knows it."""
+    asked = _asked(work, approval)
+    return asked.receipt if asked is not None and asked.bundle == work.bundle else ""
+
+
+def _latest(items: Sequence[Item]) -> frozenset[str]:
+    """Return the ids of the items to do: of several updates of one bundle the last one."""
+    last: dict[tuple[str, ...], str] = {}
+    for item in items:
+        work = _of(item)
+        once = (work.bundle,) if not isinstance(work, SendBundle) else (work.bundle, item.id)
+        last[once] = item.id
+    return frozenset(last.values())

@@ -1,0 +1,73 @@
+"""What comes of a delivery that did not succeed: tried again, given up, or refused for good."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.work import Bundling
+from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, backoff
+from signoff.channels.pipeline.port import Refused, Retry
+from signoff.channels.pipeline.route import route_again
+from signoff.channels.pipeline.targets import EMAIL
+from signoff.core.approvals import deliveries
+from signoff.core.approvals.approval import Approval, State
+
+log = structlog.get_logger(__name__)
+
+
+def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
+    """Return the change that puts an item back, or the refusal that it comes to after the last one.
+
+    Args:
+        item: The item.
+        result: Why it was not delivered.
+        about: What the log says of it.
+    """
+    if not result.counted:
+        log.info("delivery.waits", **about, problem=result.problem, after=result.after)
+        body = _body(item, result, attempts=item.attempts - 1)
+        return Change().retry(item, after=result.after, counted=False, body=body)
+    if item.attempts < MOST_ATTEMPTS:
+        after = max(result.after, backoff(item.attempts))
+        log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
+        body = _body(item, result, attempts=item.attempts)
+        return Change().retry(item, after=after, body=body)
+    # Nothing was said about the recipient: it is the way there that somebody has to mend.
+    log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
+    return Refused(f"{result.problem} (given up after {item.attempts} attempts)")
+
+
+def _body(item: Item, result: Retry, *, attempts: int) -> dict[str, Any] | None:
+    """Return the body of an item that is put back after so many attempts that count.
+
+    A process that died in an attempt has left no word about it: that one has not certainly failed.
+    """
+    if "work" not in item.body:
+        return None
+    # Its turn to go out alone has come, and it is not counted again.
+    body = dict(item.body)
+    if "bundling" in body:
+        body["bundling"] = Bundling.ALONE.value
+    return body if result.unsure else {**body, "failed": attempts}
+
+
+def refuse(
+    change: Change, approval: Approval, person: str, *, channel: str, reason: str, now: datetime
+) -> None:
+    """Add to a change that a card can never reach a person.
+
+    Whoever got no other card is asked by mail. When those who can still answer are too few, the
+    next level is asked, or the default.
+    """
+    after, events = deliveries.undelivered(approval, person, channel, reason, now=now)
+    change.put(after, was=approval).note(events)
+    if after.state is not State.PENDING:
+        return
+    mailed = any((one.person, one.channel) == (person, EMAIL) for one in after.asked)
+    by_mail = person in deliveries.unreached(after) and not mailed
+    if by_mail or not (deliveries.is_reachable(after) and deliveries.can_be_met(after)):
+        route_again(change, after)

@@ -1,0 +1,450 @@
+"""Bundles: many cards for one person become one message, and each stays an approval of its own."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from email.message import EmailMessage
+
+import pytest
+
+from builders import CLEO, MARA
+from channels.conftest import MAILBOX, Channels, SinkFactory
+from channels.writing import Post
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.email.inbound.stored import store
+from signoff.channels.email.message_ids import MessageKey, bundle_named
+from signoff.channels.email.outbound.channel import EmailChannel
+from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.pipeline import bundles
+from signoff.channels.pipeline.bundles import BundleDelivery, Bundling, find_bundle, is_bundle
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Channel, Delivered, Kind, Message, Refused, Result, Retry
+from signoff.core.approvals.approval import Approval, Shown, State
+from signoff.core.approvals.events import What
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Policy
+from signoff.testing import VirtualClock
+
+PAGE = InboxSettings(url="https://approvals.example.com")
+BUNDLING = Bundling(over=3, within=timedelta(minutes=5))
+
+
+@pytest.fixture
+def crowd(still_channels: Channels) -> Channels:
+    """The stages on the virtual clock, with a page and a channel that takes bundles."""
+    still_channels.inbox = PAGE
+    still_channels.channel = Post(bundles=True)
+    return still_channels
+
+
+def answering(crowd: Channels, respond: Callable[[Message], Result]) -> Channels:
+    """Let the channel answer like this."""
+    crowd.channel = Post(bundles=True, respond=respond)
+    return crowd
+
+
+def delivery(crowd: Channels, channel: Channel | None = None) -> Delivery:
+    """Return the delivery, which makes bundles."""
+    return Delivery(
+        crowd.ledger,
+        channel or crowd.channel,
+        directory=crowd.directory,
+        inbox=crowd.inbox,
+        bundling=BUNDLING,
+    )
+
+
+async def opened(crowd: Channels, count: int) -> list[Approval]:
+    """Open so many requests, and route all of them before anything is delivered."""
+    found = [await crowd.open(amount=100 + number) for number in range(count)]
+    await crowd.router.drain()
+    return found
+
+
+async def now(crowd: Channels, approvals: list[Approval]) -> list[Approval]:
+    """Return approvals as they stand."""
+    return await crowd.ledger.approvals([one.id for one in approvals])
+
+
+def sent(crowd: Channels) -> list[tuple[Kind, int]]:
+    """Return what was delivered: the kind, and how many entries it lists."""
+    return [(one.kind, len(one.entries)) for one in crowd.channel.delivered]
+
+
+async def test_few_cards_come_one_by_one(crowd: Channels) -> None:
+    """Up to the limit every request has a card of its own."""
+    await opened(crowd, 3)
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 3
+
+
+async def test_many_cards_at_once_are_one_message(crowd: Channels) -> None:
+    """Four where three are the limit: one message with a link to each."""
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+
+    (message,) = crowd.channel.delivered
+    assert (message.kind, message.person, message.address) == (Kind.BUNDLE, "mara", MARA.email)
+    assert message.headline == "4 requests wait for your decision"
+    links = {f"{PAGE.url}/inbox/approvals/{one.id}" for one in approvals}
+    assert {one.link for one in message.entries} == links
+    assert {one.about for one in message.entries} == {f"amount: {100 + one}" for one in range(4)}
+    assert is_bundle(message.card.approval)
+    assert set((await crowd.ledger.backlog()).values()) == {0}
+
+
+async def test_a_bundle_is_the_delivery_of_each(crowd: Channels) -> None:
+    """Each approval has the receipt, and none counts as shown in full."""
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    (message,) = crowd.channel.delivered
+    for one in await now(crowd, approvals):
+        (asked,) = one.asked
+        assert (asked.receipt, asked.bundle) == (f"fake:{message.id}", message.card.approval)
+        assert asked.shown is Shown.CUT
+        assert await crowd.whats(one) == [What.OPENED, What.ASKED, What.DELIVERED]
+
+
+async def test_what_comes_after_a_few_waits_and_comes_together(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """The first ones come alone; the others wait for minutes, and then come in one message."""
+    for _ in range(9):
+        await opened(crowd, 1)
+        await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 3
+
+    clock.advance(BUNDLING.within + timedelta(seconds=1))
+    await delivery(crowd).drain()
+
+    assert sent(crowd) == [(Kind.CARD, 0)] * 3 + [(Kind.BUNDLE, 6)]
+
+
+async def test_a_second_crowd_within_minutes_waits_for_the_end_of_them(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Two crowds are two messages, and a third and fourth one in the same minutes are one."""
+    await opened(crowd, 5)
+    await delivery(crowd).drain()
+    for _ in range(2):
+        await opened(crowd, 5)
+        await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 5)]
+    clock.advance(BUNDLING.within + timedelta(seconds=1))
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 5), (Kind.BUNDLE, 10)]
+
+
+async def test_one_that_waited_alone_has_a_card(crowd: Channels, clock: VirtualClock) -> None:
+    """A list of one is none."""
+    for _ in range(4):
+        await opened(crowd, 1)
+        await delivery(crowd).drain()
+    clock.advance(BUNDLING.within + timedelta(seconds=1))
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 4
+
+
+@pytest.mark.parametrize(
+    ("policy", "inbox"),
+    [
+        (Policy(name="urgent", ask=("mara",), within="4h", urgent=True), PAGE),
+        (Policy(name="plain", ask=("mara",), within="4h"), InboxSettings()),
+    ],
+    ids=["urgent", "no page"],
+)
+async def test_what_is_never_bundled(crowd: Channels, policy: Policy, inbox: InboxSettings) -> None:
+    """Urgent requests come one by one, and so does everything where there is no page to link to."""
+    crowd.policies, crowd.inbox = (policy,), inbox
+    await opened(crowd, 8)
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 8
+
+
+async def test_a_card_that_has_no_time_does_not_wait_for_others(crowd: Channels) -> None:
+    """What ends in six minutes does not wait five of them."""
+    crowd.policies = (Policy(name="short", ask=("mara",), within="6m"),)
+    for _ in range(5):
+        await opened(crowd, 1)
+        await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.CARD, 0)] * 5
+
+
+async def test_each_person_has_their_own(crowd: Channels) -> None:
+    """Mara's many do not touch Cleo's few."""
+    await opened(crowd, 4)
+    crowd.policies = (Policy(name="cleo", ask=("cleo",), within="4h"),)
+    await opened(crowd, 2)
+    await delivery(crowd).drain()
+    to = Counter((one.kind, one.person) for one in crowd.channel.delivered)
+    assert to == {(Kind.BUNDLE, "mara"): 1, (Kind.CARD, "cleo"): 2}
+
+
+async def test_a_refused_bundle_is_refused_for_each(crowd: Channels) -> None:
+    """Somebody whom no message reaches is refused for every request, and the default is asked."""
+    answering(
+        crowd, lambda one: Refused("no such user") if one.person == "mara" else Delivered(one.id)
+    )
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    await crowd.router.drain()
+    for one in await now(crowd, approvals):
+        assert [(asked.person, asked.problem) for asked in one.asked] == [
+            ("mara", "no such user"),
+            ("cleo", ""),
+        ]
+
+
+async def test_what_is_tried_again_is_the_same_message(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Under the same id, and with those alone that still wait."""
+    seen: list[Message] = []
+
+    def respond(message: Message) -> Result:
+        seen.append(message)
+        return Retry(5, "greylisted") if len(seen) == 1 else Delivered("1")
+
+    answering(crowd, respond)
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    await crowd.desk.approve(approvals[0].id, MARA, channel="inbox", reason="")
+    clock.advance(timedelta(seconds=10))
+    await delivery(crowd).drain()
+
+    bundle = [one for one in seen if one.kind is Kind.BUNDLE]
+    assert [len(one.entries) for one in bundle] == [4, 3]
+    assert bundle[0].id == bundle[1].id
+    assert [one.asked[0].receipt for one in await now(crowd, approvals)] == ["", "1", "1", "1"]
+
+
+async def test_a_process_that_dies_after_sending_sends_the_same_again(
+    crowd: Channels, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent and not recorded comes again under the same id, and is recorded once."""
+
+    async def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    approvals = await opened(crowd, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(BundleDelivery, "_committed", dies)
+        with pytest.raises(KeyboardInterrupt):
+            await delivery(crowd).drain()
+    clock.advance(timedelta(seconds=11))
+    await delivery(crowd).drain()
+    first, second = crowd.channel.delivered
+    assert (first.id, first.entries) == (second.id, second.entries)
+    assert second.unsure
+    for one in await now(crowd, approvals):
+        assert (await crowd.whats(one)).count(What.DELIVERED) == 1
+
+
+async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> None:
+    """Decisions on the page of what was bundled send no mails."""
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    crowd.channel.delivered.clear()
+    for one in approvals:
+        await crowd.desk.approve(one.id, MARA, channel="inbox", reason="")
+    await delivery(crowd).drain()
+    assert crowd.channel.delivered == []
+    assert (await crowd.ledger.backlog())["deliver.email"] == 0
+
+
+async def test_the_next_level_does_not_take_the_list_for_a_card(
+    crowd: Channels, clock: VirtualClock
+) -> None:
+    """Who is asked again has a card then, and the list is no copy of it."""
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("mara",), within="4h"))
+    crowd.policies = (Policy(name="twice", levels=levels),)
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    clock.advance(timedelta(hours=1))
+    assert await crowd.desk.time_out(approvals[0].id) is not None
+    await crowd.router.drain()
+    await delivery(crowd).drain()
+    (asked,) = (await now(crowd, approvals))[0].asked
+    assert (asked.bundle, asked.copies) == ("", ())
+    assert asked.receipt
+
+
+async def test_reminders_come_together_too(crowd: Channels, clock: VirtualClock) -> None:
+    """Four reminders of one moment are one message."""
+    crowd.policies = (Policy(name="late", ask=("mara",), within="4h", remind=("1h",)),)
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    clock.advance(timedelta(hours=1))
+    for one in approvals:
+        await crowd.desk.time_out(one.id)
+    await crowd.router.drain()
+    await delivery(crowd).drain()
+    assert sent(crowd) == [(Kind.BUNDLE, 4)] * 2
+    assert crowd.channel.delivered[1].headline == "A reminder: 4 requests wait for your decision"
+
+
+async def test_a_long_list_is_several(crowd: Channels) -> None:
+    """A message lists at most so many."""
+    await opened(crowd, bundles.MOST + 2)
+    await delivery(crowd).drain()
+    assert Counter(sent(crowd)) == {(Kind.BUNDLE, bundles.MOST): 1, (Kind.BUNDLE, 2): 1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_card_is_delivered_once_whatever_comes_when(
+    crowd: Channels, clock: VirtualClock, seed: int
+) -> None:
+    """Over random crowds, pauses and failures: each request is delivered once, none is left."""
+    dice = random.Random(seed)
+
+    def respond(message: Message) -> Result:
+        return Retry(3, "later", unsure=False) if dice.random() < 0.3 else Delivered(message.id)
+
+    answering(crowd, respond)
+    approvals: list[Approval] = []
+    for _ in range(6):
+        approvals += await opened(crowd, dice.randrange(6))
+        await delivery(crowd).drain()
+        clock.advance(timedelta(seconds=dice.randrange(400)))
+    for _ in range(12):
+        clock.advance(timedelta(minutes=2))
+        await delivery(crowd).drain()
+
+    links = [one.link for each in crowd.channel.delivered for one in each.entries]
+    alone = [one.link for one in crowd.channel.delivered if one.kind is Kind.CARD]
+    assert Counter(links + alone) == Counter(PAGE.link_to(one.id) for one in approvals)
+    for one in await now(crowd, approvals):
+        assert (await crowd.whats(one)).count(What.DELIVERED) == 1
+
+
+def answer(bundle: Message, text: str, *, sender: str = MARA.email, number: int = 1) -> bytes:
+    """Return a mail that answers a bundle."""
+    local, _, domain = MAILBOX.partition("@")
+    mail = EmailMessage()
+    mail["From"], mail["To"] = sender, f"{local}+{bundle.token}@{domain}"
+    mail["Subject"] = f"Re: {bundle.headline}"
+    mail["Message-ID"] = f"<answer-{number}@mail.example>"
+    mail.set_content(text)
+    return mail.as_bytes()
+
+
+async def taken(crowd: Channels, raw: bytes) -> None:
+    """Take a mail of a person in, and deliver what follows."""
+    await store(crowd.ledger, raw, sender=MARA.email, recipients=())
+    await Intake(crowd.desk, mailbox=MAILBOX).drain()
+    await delivery(crowd).drain()
+
+
+async def test_an_answer_to_a_bundle_asks_back_which_one(crowd: Channels) -> None:
+    """Yes to a list is yes to nothing: the person gets the list again, once a day."""
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    (bundle,) = crowd.channel.delivered
+    assert bundle.token
+
+    await taken(crowd, answer(bundle, "approve"))
+    await taken(crowd, answer(bundle, "approve all", number=2))
+
+    assert {one.state for one in await now(crowd, approvals)} == {State.PENDING}
+    _, again = crowd.channel.delivered
+    assert again.headline == "Which request do you mean? Nothing was decided"
+    assert again.reply_to == "<answer-1@mail.example>"
+    assert (again.person, len(again.entries)) == ("mara", 4)
+    assert not any(one.votes for one in await now(crowd, approvals))
+
+
+async def test_somebody_elses_answer_to_a_bundle_is_left_alone(crowd: Channels) -> None:
+    """Who got the list forwarded is sent nothing, and neither is its owner."""
+    await opened(crowd, 4)
+    await delivery(crowd).drain()
+    (bundle,) = crowd.channel.delivered
+    await taken(crowd, answer(bundle, "approve", sender=CLEO.email))
+    assert crowd.channel.delivered == [bundle]
+
+
+def bounced(to: str, returned: str = "") -> bytes:
+    """Return a delivery status notification (RFC 3464)."""
+    lines = [
+        "From: Mail Delivery System <mailer-daemon@mx.example>",
+        f"To: {to}",
+        "Subject: Undelivered Mail Returned to Sender",
+        'Content-Type: multipart/report; report-type=delivery-status; boundary="b"',
+        "",
+        "--b",
+        "Content-Type: message/delivery-status",
+        "",
+        "Reporting-MTA: dns; mx.example",
+        "",
+        "Final-Recipient: rfc822; mara@example.com",
+        "Action: failed",
+        "Status: 5.1.1",
+        "",
+        "--b",
+        "Content-Type: text/rfc822-headers",
+        "",
+        f"Message-ID: {returned}",
+        "",
+        "--b--",
+        "",
+    ]
+    return "\r\n".join(lines).encode()
+
+
+@pytest.mark.parametrize("by", ["address", "message id", "forged message id"])
+async def test_a_bundle_that_bounces_is_refused_for_each(
+    crowd: Channels, start_sink: SinkFactory, by: str
+) -> None:
+    """A real mail comes back to its envelope's address or with its Message-ID: each is refused."""
+    sink = await start_sink()
+    key = MessageKey(crowd.ledger)
+    approvals = await opened(crowd, 4)
+    await delivery(crowd, EmailChannel(sink.settings(), key=key)).drain()
+    (mail,) = sink.mails
+    assert is_bundle(bundle_named(str(mail["Message-ID"])))
+    to, returned = str(mail["Reply-To"]), ""
+    if by != "address":
+        to, returned = MAILBOX, str(mail["Message-ID"])
+    if by == "forged message id":
+        returned = returned.replace("<signoff.", "<signoff.a", 1)
+
+    await store(crowd.ledger, bounced(to, returned), sender="", recipients=())
+    await Intake(crowd.desk, mailbox=MAILBOX, key=key).drain()
+
+    problems = {one.asked[0].problem for one in await now(crowd, approvals)}
+    forged = by == "forged message id"
+    assert problems == ({""} if forged else {"the mail system sent the card back"})
+
+
+async def test_the_mail_lists_each_with_its_link_and_no_way_to_decide(
+    crowd: Channels, start_sink: SinkFactory
+) -> None:
+    """Text and HTML have each request once, and neither a button nor a word that decides."""
+    sink = await start_sink()
+    approvals = await opened(crowd, 4)
+    await delivery(crowd, EmailChannel(sink.settings())).drain()
+    (mail,) = sink.mails
+    assert str(mail["Subject"]).startswith("4 requests wait for your decision #")
+    assert mail["Auto-Submitted"] == "auto-generated"
+    for kind in ("plain", "html"):
+        body = mail.get_body((kind,))
+        assert body is not None
+        text = body.get_content()
+        for one in approvals:
+            assert text.count(PAGE.link_to(one.id)) == 1
+        assert "mailto:" not in text
+        assert not [line for line in text.splitlines() if line.lower().startswith("approve")]
+        assert all(token not in text for token in str(mail["Reply-To"]).split("+")[1:])
+
+
+async def test_what_is_known_of_a_bundle_outlives_its_items(crowd: Channels) -> None:
+    """Bounces and answers come later: the list is kept."""
+    approvals = await opened(crowd, 4)
+    await delivery(crowd).drain()
+    (bundle,) = crowd.channel.delivered
+    known = await find_bundle(crowd.ledger, bundle.card.approval)
+    assert known is not None
+    assert {one.approval for one in known.listed} == {one.id for one in approvals}
+    assert await find_bundle(crowd.ledger, "bn_none") is None

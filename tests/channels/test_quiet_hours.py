@@ -1,0 +1,364 @@
+"""Quiet hours through the router and the delivery, on the virtual clock."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pytest
+
+from builders import CLEO, NOON, RILEY
+from channels.conftest import Channels
+from channels.writing import Post
+from deciding import Desk
+from signoff.broker.directory.roster import Roster
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.due_approvals import DueApprovals
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
+from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
+from signoff.channels.pipeline.targets import targets_of
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Claim
+from signoff.core.directory.people import Directory, Person
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Policy
+from signoff.core.simulation.timeline import foresee
+from signoff.testing import VirtualClock
+
+HOUR = timedelta(hours=1)
+MARA = Person(
+    id="mara",
+    name="Mara Lind",
+    email="mara@example.com",
+    time_zone="Europe/Berlin",
+    hours=("Mon-Fri 08:00-17:00",),
+    quiet_hours=True,
+)
+MORNING = NOON.replace(day=3, hour=7)
+"""08:00 in Berlin of the day after `NOON`."""
+
+
+@dataclass
+class Night:
+    """The stages of the channels on the virtual clock, from eight in the evening on."""
+
+    channels: Channels
+    clock: VirtualClock
+    roster: Roster
+
+    @property
+    def delivered(self) -> list[tuple[Kind, str]]:
+        """What was delivered, and to whom."""
+        return [(one.kind, one.person) for one in self.channels.channel.delivered]
+
+    async def ask(self, policy: Policy) -> Approval:
+        """Open a request under a policy, route it and deliver what goes out now."""
+        self.channels.policies = (policy,)
+        approval = await self.channels.open()
+        await self.go(self.clock.now())
+        return await self.channels.ledger.approval(approval.id)
+
+    async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
+        """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
+        while True:
+            await DueApprovals(self.roster).once()
+            await self.channels.router.drain()
+            await self.deliver()
+            left = until - self.clock.now()
+            if left <= timedelta(0):
+                return
+            past = timedelta(seconds=self.clock.now().timestamp() % step.total_seconds())
+            self.clock.advance(min(left, step - past))
+
+    async def deliver(self) -> None:
+        """Deliver what goes out now."""
+        channels = self.channels
+        delivery = Delivery(
+            channels.ledger,
+            channels.channel,
+            directory=channels.directory,
+            inbox=channels.inbox,
+            roster=self.roster,
+        )
+        await delivery.drain()
+
+
+@pytest.fixture
+def directory() -> Directory:
+    """Mara, who has quiet hours; Cleo and Riley, who have none."""
+    return Directory([MARA, CLEO, RILEY])
+
+
+@pytest.fixture
+def night(
+    still_ledger: Ledger, still_desk: Desk, directory: Directory, clock: VirtualClock
+) -> Night:
+    """The evening of a Monday."""
+    clock.advance(timedelta(hours=7))
+    channels = Channels(still_ledger, still_desk, directory, Post())
+    return Night(channels, clock, Roster(still_ledger, directory))
+
+
+async def test_a_card_comes_in_the_morning_and_once(night: Night) -> None:
+    """It waits over night, is delivered at eight, and the audit has both, once each."""
+    approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
+    await night.go(MORNING - timedelta(seconds=1))
+    assert night.delivered == []
+
+    await night.go(MORNING + HOUR)
+
+    assert night.delivered == [(Kind.CARD, "mara")]
+    after = await night.channels.ledger.approval(approval.id)
+    assert after.asked[0].receipt
+    whats = [What.OPENED, What.ASKED, What.HELD, What.DELIVERED]
+    assert await night.channels.whats(approval) == whats
+    events = await night.channels.events(approval)
+    assert [one.at for one in events[2:]] == [events[1].at, MORNING]
+    assert events[2].more == {"to": "mara", "until": MORNING.isoformat()}
+    assert set((await night.channels.ledger.backlog()).values()) == {0}
+
+
+async def test_people_without_quiet_hours_are_asked_at_once(night: Night) -> None:
+    """Of two who are asked, only one waits."""
+    await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
+    assert night.delivered == [(Kind.CARD, "cleo")]
+    await night.go(MORNING)
+    assert night.delivered == [(Kind.CARD, "cleo"), (Kind.CARD, "mara")]
+
+
+async def test_urgent_cards_and_those_that_would_be_too_late_go_out_at_once(night: Night) -> None:
+    """An urgent level asks at night, and so does one that ends before the morning."""
+    urgent = Policy(name="urgent", ask=("mara",), within="24h", urgent=True)
+    await night.ask(urgent)
+    await night.ask(Policy(name="short", ask=("mara",), within="4h"))
+    assert night.delivered == [(Kind.CARD, "mara")] * 2
+
+
+async def test_a_level_in_working_time_does_not_run_while_its_card_waits(night: Night) -> None:
+    """The card comes at eight, and all four hours are left then."""
+    approval = await night.ask(Policy(name="expenses", ask=("mara",), within="4h business"))
+    await night.go(MORNING)
+    assert night.delivered == [(Kind.CARD, "mara")]
+    assert approval.deadline == MORNING + 4 * HOUR
+
+
+async def test_the_next_level_decides_for_itself(night: Night) -> None:
+    """A level that escalates at night into somebody's quiet hours waits for them, too."""
+    levels = (
+        Level(ask=("cleo",), within="1h"),
+        Level(ask=("mara",), within="24h"),
+    )
+    await night.ask(Policy(name="levels", levels=levels))
+    await night.go(MORNING - HOUR)
+    assert (Kind.CARD, "mara") not in night.delivered
+    await night.go(MORNING)
+    assert night.delivered.count((Kind.CARD, "mara")) == 1
+
+
+async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
+    """Who would have got the card in the morning gets nothing at all."""
+    approval = await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
+    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.go(MORNING + HOUR)
+    assert [kind for kind, who in night.delivered if who == "cleo"] == [Kind.CARD, Kind.OUTCOME]
+    assert "mara" not in [who for _, who in night.delivered]
+    assert (await night.channels.ledger.backlog())["deliver.email"] == 0
+
+
+async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> None:
+    """Somebody who is there before their hours does not wait for them."""
+    approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
+    await night.go(night.clock.now() + HOUR)
+    assert night.delivered == []
+    await night.channels.desk.made(approval.id, Claim(length=HOUR), MARA, channel="inbox")
+    await night.go(night.clock.now() + LOOK_AGAIN)
+    assert night.delivered == [(Kind.CARD, "mara")]
+
+
+async def test_who_comes_back_earlier_gets_the_card_earlier(
+    night: Night, directory: Directory
+) -> None:
+    """An absence that ends by itself or by a word ends the wait with it."""
+    away = {"from": "2026-03-02", "to": "2026-03-20"}
+    absent = MARA.model_validate({**MARA.model_dump(), "away": [away]})
+    night.channels.directory = Directory([absent, CLEO, RILEY])
+    night.roster = Roster(night.channels.ledger, night.channels.directory)
+    policy = Policy(name="expenses", ask=("mara",), within="60d")
+    night.channels.policies = (policy,)
+    approval = await night.channels.open()
+    night.channels.directory = directory
+    await night.channels.router.drain()
+    await night.go(MORNING - HOUR)
+    assert night.delivered == []
+
+    night.roster = Roster(night.channels.ledger, directory)
+    await night.go(MORNING)
+
+    assert night.delivered == [(Kind.CARD, "mara")]
+    assert (await night.channels.ledger.approval(approval.id)).asked[0].receipt
+
+
+async def test_of_the_reminders_of_a_night_one_comes_in_the_morning(night: Night) -> None:
+    """Reminders every four hours wait, and none of them comes before the card or beside another."""
+    night.clock.advance(timedelta(hours=20))  # 16:00 of the Tuesday in Berlin
+    policy = Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h")
+    await night.ask(policy)
+    assert night.delivered == [(Kind.CARD, "mara")]
+    wednesday = MORNING + timedelta(days=1)
+
+    await night.go(wednesday - timedelta(seconds=1))
+    assert night.delivered == [(Kind.CARD, "mara")]
+    await night.go(wednesday + timedelta(minutes=30))
+    assert night.delivered == [(Kind.CARD, "mara"), (Kind.NOTICE, "mara")]
+
+
+async def test_no_reminder_comes_of_a_card_that_has_waited(night: Night) -> None:
+    """What would have reminded of it in the night is not needed when it comes."""
+    await night.ask(Policy(name="expenses", ask=("mara",), within="48h", remind="every 3h"))
+    await night.go(MORNING + timedelta(minutes=30))
+    assert night.delivered == [(Kind.CARD, "mara")]
+    await night.go(MORNING + 3 * HOUR)  # the next one
+    assert night.delivered == [(Kind.CARD, "mara"), (Kind.NOTICE, "mara")]
+
+
+async def test_a_reminder_that_has_waited_too_long_is_none(night: Night) -> None:
+    """It was decided while the reminder waited."""
+    night.clock.advance(timedelta(hours=20))
+    policy = Policy(name="both", ask=("mara", "cleo"), within="48h", remind=("12h",))
+    approval = await night.ask(policy)
+    await night.go(night.clock.now() + 13 * HOUR)
+    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.go(MORNING + timedelta(days=1, hours=1))
+    mine = [kind for kind, who in night.delivered if who == "mara"]
+    assert mine == [Kind.CARD, Kind.OUTCOME]
+
+
+async def test_news_waits_for_the_morning_and_a_confirmation_does_not(night: Night) -> None:
+    """Who decides at night reads at once that it counts; who was asked too reads it at eight."""
+    tom = MARA.model_copy(update={"id": "tom", "name": "Tom Weber", "email": "tom@example.com"})
+    night.channels.directory = Directory([MARA, tom, CLEO, RILEY])
+    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.roster = Roster(night.channels.ledger, night.channels.directory)
+    night.clock.advance(timedelta(hours=20))
+    approval = await night.ask(Policy(name="both", ask=("mara", "tom"), within="48h"))
+    await night.go(night.clock.now() + 6 * HOUR)
+    night.channels.channel.delivered.clear()
+
+    await night.channels.desk.approve(approval.id, MARA, channel="email", reason="")
+    await night.go(night.clock.now() + HOUR)
+    outcomes = [who for kind, who in night.delivered if kind is Kind.OUTCOME]
+    assert outcomes == ["mara"]
+    await night.go(MORNING + timedelta(days=1))
+    outcomes = [who for kind, who in night.delivered if kind is Kind.OUTCOME]
+    assert outcomes == ["mara", "tom"]
+
+
+async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
+    """Mara need do nothing about it, and reads at eight that Cleo has decided."""
+    policy = Policy(name="expenses", ask=("cleo",), within="24h", inform=("mara",))
+    approval = await night.ask(policy)
+    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.go(MORNING - timedelta(seconds=1))
+    assert "mara" not in [who for _, who in night.delivered]
+    await night.go(MORNING + timedelta(minutes=10))
+    assert {kind for kind, who in night.delivered if who == "mara"} == {Kind.STATUS}
+
+
+async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
+    """A requester who works late reads at night what came of it."""
+    riley = MARA.model_copy(update={"id": "riley", "name": "Riley", "email": RILEY.email})
+    night.channels.directory = Directory([MARA, riley, CLEO])
+    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.roster = Roster(night.channels.ledger, night.channels.directory)
+    approval = await night.ask(Policy(name="expenses", ask=("cleo",), within="24h"))
+    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.go(night.clock.now() + timedelta(minutes=10))
+    assert (Kind.STATUS, "riley") in night.delivered
+
+
+async def test_a_process_that_dies_loses_nothing_that_waits(night: Night) -> None:
+    """The item is leased and never heard of again; another process delivers it in the morning."""
+    await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
+    night.clock.advance(LOOK_AGAIN)
+    claimed = await night.channels.ledger.claim("deliver.email", lease=10)
+    assert len(claimed.items) == 1
+    await night.go(MORNING + HOUR)
+    assert night.delivered == [(Kind.CARD, "mara")]
+
+
+async def test_what_may_be_delivered_already_is_not_begun_again_later(night: Night) -> None:
+    """A card whose first attempt came to nothing at 16:59 is not put off until the next morning."""
+    night.clock.advance(timedelta(hours=20, minutes=59))
+    results: list[Result] = [Retry(60, "greylisted")]
+    night.channels.channel = Post(respond=lambda _: results.pop() if results else Delivered("1"))
+    await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
+    await night.go(night.clock.now() + timedelta(minutes=10))
+    assert night.delivered == [(Kind.CARD, "mara")]
+
+
+async def test_the_approval_stands_as_it_does_without_quiet_hours(night: Night) -> None:
+    """That a card waits is no failure: nobody else is asked, and it is pending."""
+    approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
+    assert approval.state is State.PENDING
+    assert [(one.person, one.receipt, one.problem) for one in approval.asked] == [("mara", "", "")]
+    await night.go(MORNING - HOUR)
+    after = await night.channels.ledger.approval(approval.id)
+    assert [one.person for one in after.asked] == ["mara"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) -> None:
+    """For random hours, levels and moments the simulator says when each card goes out."""
+    dice = random.Random(seed)
+    hours = (("Mon-Fri 08:00-17:00",), ("Mon-Sun 22:00-06:00",), ("Tue,Thu 12:00-14:00",))
+    zones = ("Europe/Berlin", "America/New_York")
+    people = [
+        MARA.model_copy(
+            update={
+                "id": name,
+                "email": f"{name}@example.com",
+                "hours": dice.choice(hours),
+                "time_zone": dice.choice(zones),
+                "quiet_hours": dice.random() < 0.8,
+            }
+        )
+        for name in ("ada", "bo", "cy")
+    ]
+    levels = tuple(
+        Level(
+            ask=tuple(dice.sample(["ada", "bo", "cy"], dice.randrange(1, 3))),
+            within=dice.choice(("30m", "4h", "12h", "24h", "4h business")),
+            urgent=dice.random() < 0.2,
+        )
+        for _ in range(dice.randrange(1, 4))
+    )
+    policy = Policy(name="random", levels=levels)
+    night.channels.directory = Directory([*people, RILEY])
+    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.roster = Roster(night.channels.ledger, night.channels.directory)
+    night.clock.advance(timedelta(minutes=30 * dice.randrange(7 * 24 * 2)))
+    start = night.clock.now()
+
+    approval = await night.ask(policy)
+    facts = {**approval.facts, "user": "riley"}
+    foreseen = foresee(
+        (policy,),
+        night.channels.fallback,
+        night.channels.directory,
+        facts,
+        start=start,
+        reach=lambda who, rules: targets_of(who, rules, ("email",)),
+    )
+    while (await night.channels.ledger.approval(approval.id)).state is State.PENDING:
+        await night.go(night.clock.now() + 6 * HOUR, step=HOUR / 2)
+
+    sent = [
+        (str(one.more["to"]), one.at)
+        for one in await night.channels.events(approval)
+        if one.what is What.DELIVERED and "notice" not in one.more
+    ]
+    said = [(card.person, card.held or step.at) for step in foreseen.steps for card in step.asked]
+    assert sorted(sent) == sorted(said)

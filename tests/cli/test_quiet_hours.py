@@ -1,0 +1,105 @@
+"""Quiet hours at the command line: the settings, what waits, and what is foreseen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from builders import paused
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.config.check import check
+from signoff.cli.config.faults import ConfigErrors
+from signoff.cli.config.settings import load_settings
+from signoff.core.approvals.approval import Approval
+
+__all__ = ["on_ledger"]
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "policies"
+
+
+async def _asked(ledger: Ledger) -> Approval:
+    """Ask Mara and Cleo, who have two weeks; no card is delivered."""
+    _, (approval,) = await paused(ledger, within=timedelta(days=14))
+    return approval
+
+
+@pytest.fixture
+def night(settings_file: Path) -> None:
+    """Mara works on one day of the week, which is three days away."""
+    day = f"{datetime.now(UTC) + timedelta(days=3):%a}"
+    quiet = f'email = "mara@example.com"\nhours = ["{day} 09:00-17:00"]\nquiet_hours = true'
+    text = settings_file.read_text()
+    settings_file.write_text(text.replace('email = "mara@example.com"', quiet))
+
+
+@pytest.mark.usefixtures("night")
+def test_what_a_card_waits_for_is_shown(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """In the approval, and in the lists of what waits; nobody else waits."""
+    approval = on_ledger(_asked)
+    assert isinstance(approval, Approval)
+    morning = f"Mara Lind's morning, {datetime.now(UTC) + timedelta(days=3):%a %d %b} 09:00 UTC"
+    shown = invoke("approvals", "show", approval.id).output
+    assert shown.count(f"waits for {morning}") == 1
+    assert shown.count("under way") == 1
+    assert f"Cleo Park, {morning}" in invoke("queue", "show", "all").output
+    assert morning in invoke("queue", "list").output
+
+
+def test_the_simulator_says_what_waits(invoke: Invoke) -> None:
+    """`policy explain` has it beside the card."""
+    shown = invoke(
+        *("--config", str(EXAMPLES / "quiet_hours.toml"), "policy", "explain", "--tool", "refund"),
+        *("--user", "nora", "--at", "2026-11-18T19:00", "--zone", "Europe/Berlin"),
+    ).output
+    card = "Mara Lind by email (mara@example.com), waits for Mara Lind's morning"
+    assert f"{card}, 08:00 Europe/Berlin" in shown
+    assert "Tom Weber by email (tom@example.com)" in shown
+    assert "(tom@example.com), waits" not in shown
+
+
+@pytest.mark.parametrize(
+    ("delivery", "own", "quiet"),
+    [
+        ("", "", None),
+        ("quiet_hours = true", "", True),
+        ("quiet_hours = true", "quiet_hours = false", False),
+        ("quiet_hours = false", "quiet_hours = true", True),
+    ],
+)
+def test_people_override_what_holds_for_all(
+    tmp_path: Path, *, delivery: str, own: str, quiet: bool | None
+) -> None:
+    """What a person says counts, and what [delivery] says where they say nothing."""
+    file = tmp_path / "signoff.toml"
+    person = '[[people]]\nid = "mara"\nemail = "mara@example.com"\nhours = ["Mon 09:00-17:00"]\n'
+    file.write_text(f"[delivery]\n{delivery}\n{person}{own}\n")
+    mara = load_settings(file).everybody.get("mara")
+    assert mara is not None
+    assert mara.quiet_hours is quiet
+
+
+def test_quiet_hours_without_hours_are_an_error(tmp_path: Path) -> None:
+    """There is nothing to wait for, so the setting is a mistake."""
+    file = tmp_path / "signoff.toml"
+    file.write_text('[[people]]\nid = "mara"\nemail = "mara@example.com"\nquiet_hours = true\n')
+    faults = [one for one in check(load_settings(file)) if one.key == "people[0].quiet_hours"]
+    assert [one.message for one in faults] == [
+        "'mara' has quiet_hours and no hours: nothing would wait"
+    ]
+    assert "hours = [" in faults[0].remedy
+
+
+@pytest.mark.parametrize(
+    "line", ['bundle_within = "1s"', 'bundle_within = "2h"', "bundle_over = -1"]
+)
+def test_bundles_that_make_no_sense_are_refused(tmp_path: Path, line: str) -> None:
+    """Seconds gather nothing, and hours keep cards from people."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(f"[delivery]\n{line}\n")
+    with pytest.raises(ConfigErrors) as error:
+        load_settings(file)
+    assert "delivery.bundle_" in str(error.value)

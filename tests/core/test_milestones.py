@@ -1,0 +1,391 @@
+"""Who is told how an approval stands without deciding it, and of what."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from builders import NOON, make_approval, make_origin
+from signoff.channels.words.status import status
+from signoff.core.approvals.approval import Approval, Asked, Shown, State
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.milestones import Milestone, is_over, milestone_of, recipients
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.notifications import NotifyOn
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import Pick, Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.policies.levels import Level
+from signoff.core.policies.policy import Fallback, OnTimeout, Policy
+from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.resolve import informed
+from signoff.core.routing.selection import choose
+
+HOUR = timedelta(hours=1)
+NAMES = ("mara", "tom", "ann", "olga", "riley")
+ENDS = (Milestone.ENDED, Milestone.RAN, Milestone.FAILED)
+
+
+def person(one: str, **more: Any) -> Person:
+    """Return somebody with an address."""
+    return Person(id=one, name=one.title(), email=f"{one}@example.com", **more)
+
+
+def everybody(**more: Any) -> Directory:
+    """Return five people; Riley, who asks, has a manager."""
+    people = [person(one) for one in NAMES[:-1]]
+    return Directory([*people, person("riley", manager="mara")], **more)
+
+
+def policy(**more: Any) -> Policy:
+    """Return a policy with two levels, Mara's and then Tom's, that informs Ann."""
+    levels = (Level(ask=("mara",), within="1h"), Level(ask=("tom",), within="1h"))
+    return Policy(name="p", **({"levels": levels, "inform": ("ann",)} | more))
+
+
+def routed(rules: Policy, directory: Directory, *, user: str = "riley") -> Approval:
+    """Return an approval that was routed by a policy, with the cards of its first level."""
+    approval = make_approval(origin=make_origin(user=user))
+    choice = choose([rules], Fallback(), directory, approval.facts, now=NOON)
+    assert choice.start is not None
+    cards = tuple(
+        Asked(person=one.id, channel="email", address=one.email, shown=Shown.COMPLETE)
+        for one in choice.people
+    )
+    return approval.ask(choice.terms, cards, now=NOON, start=choice.start)[0]
+
+
+def told(approval: Approval, milestone: Milestone, directory: Directory) -> set[str]:
+    """Return the ids of those who are told."""
+    return {one.person for one in recipients(approval, milestone, directory)}
+
+
+def approved(approval: Approval, by: Person, directory: Directory) -> Approval:
+    """Return the approval with a yes."""
+    return approval.approve(by, directory, channel="email", now=NOON)[0]
+
+
+def test_the_requester_reads_how_it_ended_and_the_informed_how_it_went() -> None:
+    """By default the requester is told of the decision and of the end, and nothing before."""
+    people = everybody()
+    waiting = routed(policy(), people)
+    assert told(waiting, Milestone.OPENED, people) == {"ann"}
+    escalated, _ = advance(waiting, people, now=NOON + HOUR)
+    assert milestone_of(waiting, escalated) is Milestone.ESCALATED
+    assert told(escalated, Milestone.ESCALATED, people) == {"ann"}
+    ended, _ = advance(escalated, people, now=NOON + 2 * HOUR)
+    assert milestone_of(escalated, ended) is Milestone.ENDED
+    assert told(ended, Milestone.ENDED, people) == {"ann", "riley"}
+
+
+def test_what_a_person_wants_comes_before_the_policy() -> None:
+    """Riley wants to hear that it waits, and nothing else; the policy says otherwise."""
+    own = person("riley", notify_requester=(NotifyOn.WAITING,), notify_by=("slack",))
+    people = Directory([person("mara"), person("tom"), own])
+    rules = policy(notify_requester=("decided",), notify_by=("email",), inform=())
+    waiting = routed(rules, people)
+    (riley,) = recipients(waiting, Milestone.OPENED, people)
+    assert (riley.person, riley.is_requester, riley.by) == ("riley", True, ("slack",))
+    assert told(approved(waiting, people.get("mara") or own, people), Milestone.ENDED, people) == (
+        set()
+    )
+
+
+def test_nothing_means_nothing() -> None:
+    """An empty list of the person or of the policy tells the requester nothing."""
+    for own, rules in (((), ("decided",)), (None, ())):
+        people = Directory([person("mara"), person("tom"), person("riley", notify_requester=own)])
+        waiting = routed(policy(notify_requester=rules, inform=()), people)
+        ended = approved(waiting, people.get("mara") or person("x"), people)
+        assert not any(told(ended, one, people) for one in Milestone)
+
+
+def test_who_is_asked_reads_it_on_the_card() -> None:
+    """Whoever is informed and asked, at this level or an earlier one, gets no second message."""
+    people = everybody()
+    waiting = routed(policy(inform=("mara", "tom", "ann")), people)
+    assert told(waiting, Milestone.OPENED, people) == {"tom", "ann"}
+    escalated, _ = advance(waiting, people, now=NOON + HOUR)
+    # Mara's card says that it went on, and Tom gets one of his own.
+    assert told(escalated, Milestone.ESCALATED, people) == {"ann"}
+
+
+def test_a_card_that_no_channel_took_informs_nobody() -> None:
+    """Then the person is told as everybody else who is informed."""
+    people = everybody()
+    waiting = routed(policy(inform=("mara",)), people)
+    (card,) = waiting.asked
+    refused = waiting.model_copy(
+        update={"asked": (card.model_copy(update={"problem": "no such user"}),)}
+    )
+    ended = approved(refused, people.get("mara") or person("x"), people)
+    assert told(ended, Milestone.ENDED, people) == {"riley"}, "Mara has decided it"
+    late, _ = refused.time_out(now=refused.deadline or NOON)
+    assert told(late, Milestone.ENDED, people) == {"mara", "riley"}
+
+
+def test_one_person_under_two_ids_is_told_once() -> None:
+    """The same mailbox is the same person, informed twice or asked under the other id."""
+    twin = Person(id="ann2", email="ann+second@example.com")
+    people = Directory([*everybody(), twin])
+    waiting = routed(policy(inform=("ann", "ann2")), people)
+    assert len(told(waiting, Milestone.OPENED, people)) == 1
+    asked = routed(policy(levels=(Level(ask=("ann",)),), inform=("ann2",)), people)
+    assert told(asked, Milestone.OPENED, people) == set()
+
+
+def test_a_requester_who_is_informed_is_told_once() -> None:
+    """As the requester, of what either of the two says."""
+    people = everybody()
+    waiting = routed(policy(inform=("riley",)), people)
+    (riley,) = recipients(waiting, Milestone.OPENED, people)
+    assert riley.is_requester
+
+
+def test_who_has_withdrawn_it_knows() -> None:
+    """The requester is not told of their own withdrawal; those who are informed are."""
+    people = everybody()
+    ended, _ = routed(policy(), people).withdraw(by="riley", reason="", now=NOON)
+    assert told(ended, Milestone.ENDED, people) == {"ann"}
+
+
+@pytest.mark.parametrize("milestone", [Milestone.RAN, Milestone.FAILED])
+def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
+    """A rejection was told with its reason, and has no end besides."""
+    people = everybody()
+    mara = people.get("mara") or person("x")
+    waiting = routed(policy(), people)
+    assert told(approved(waiting, mara, people), milestone, people) == {"riley"}
+    rejected, _ = waiting.reject(mara, people, channel="email", now=NOON, reason="too much")
+    assert told(rejected, milestone, people) == set()
+
+
+def test_the_next_stage_is_no_escalation() -> None:
+    """Those who are informed are spared it; the requester may want to know for whom it waits."""
+    levels = (Level(ask=("mara",), stage="one"), Level(ask=("tom",), stage="two"))
+    people = everybody()
+    rules = policy(levels=levels, notify_requester=("waiting",))
+    waiting = routed(rules, people)
+    moved = pass_on(approved(waiting, people.get("mara") or person("x"), people), people, now=NOON)
+    assert moved is not None
+    assert milestone_of(waiting, moved[0]) is Milestone.PASSED
+    assert told(moved[0], Milestone.PASSED, people) == {"riley"}
+    words = status(moved[0], Milestone.PASSED, people, requests=True)
+    assert words.headline == "Reimburse now waits for Tom"
+    assert "Approved so far by Mara." in words.text
+
+
+def test_what_stays_open_is_overdue() -> None:
+    """The end of the last level is told although nothing is decided."""
+    people = everybody()
+    rules = policy(levels=(), ask=("mara",), within="1h", on_timeout=OnTimeout.STAY)
+    waiting = routed(rules, people)
+    overdue, _ = advance(waiting, people, now=NOON + HOUR)
+    assert milestone_of(waiting, overdue) is Milestone.OVERDUE
+    assert told(overdue, Milestone.OVERDUE, people) == {"ann"}
+
+
+def test_a_call_that_nobody_was_asked_about_is_told_to_nobody() -> None:
+    """It was decided at once, and is in the audit."""
+    people = everybody()
+    approval = make_approval()
+    denied, _ = approval.refuse(reason="never", now=NOON)
+    assert milestone_of(approval, denied) is None
+    assert not any(told(denied, one, people) for one in Milestone)
+
+
+STRANGERS = [
+    ("kim@example.org", ("example.org",), True),
+    ("kim@EXAMPLE.org", ("Example.ORG",), True),
+    ("kim@example.org", (), False),
+    ("kim@example.org", ("example.com",), False),
+    ("kim@sub.example.org", ("example.org",), False),
+    ("kim@evil@example.org", ("example.org",), False),
+    ("kim", ("kim",), False),
+    ("Kim <kim@example.org>", ("example.org>", "example.org"), False),
+    ("kim@example.org\nbcc@x", ("example.org",), False),
+    ("kim@exampl\u0435.org", ("exampl\u0435.org",), False),
+]
+
+
+@pytest.mark.parametrize(("user", "domains", "is_told"), STRANGERS)
+def test_strangers_are_told_at_the_domains_of_the_settings(
+    user: str, domains: tuple[str, ...], is_told: bool
+) -> None:
+    """Agents may name any requester: without a setting no mail goes to such an address."""
+    people = everybody()
+    waiting = routed(policy(inform=()), people, user=user)
+    ended = approved(waiting, people.get("mara") or person("x"), people)
+    found = recipients(ended, Milestone.ENDED, people, domains=domains)
+    assert [one.person for one in found] == [user] * is_told
+    assert not any(one.is_known for one in found)
+
+
+def test_a_stranger_reads_no_values() -> None:
+    """What the tool returned and the agent said stays inside."""
+    people = everybody()
+    waiting = routed(policy(), people, user="kim@example.org")
+    ended = approved(waiting, people.get("mara") or person("x"), people)
+    ended = ended.model_copy(update={"result": '"s3cret"', "handoff": Handoff.RESUMED})
+    for milestone in ENDS:
+        words = status(ended, milestone, people, requests=True, is_known=False, remarks="")
+        assert "s3cret" not in f"{words}"
+        assert words.headline
+    assert "s3cret" in status(ended, Milestone.RAN, people, requests=True).text
+
+
+def test_a_timeout_is_not_the_readers() -> None:
+    """Nobody has decided it; the words do not say that the reader did."""
+    people = everybody()
+    waiting = routed(policy(levels=(), ask=("mara",), within="1h"), people)
+    ended, _ = advance(waiting, people, now=NOON + HOUR)
+    words = status(ended, Milestone.ENDED, people, requests=True)
+    assert words.headline == "The time to decide on reimburse is over"
+
+
+# Whom `inform` means.
+
+
+def test_informed_are_all_of_a_queue_whoever_is_away() -> None:
+    """No turns are taken, nobody stands in, and the requester's manager is one of them."""
+    away = (Absence(start=NOON.date(), end=NOON.date(), delegate="tom"),)
+    people = Directory(
+        [person("mara", away=away), person("tom"), person("ann"), person("riley", manager="ann")],
+        queues=[Queue(name="audit", members=("mara", "tom"), pick=Pick.ROUND_ROBIN)],
+        schedules=[Schedule(name="on-call", people=("tom",), start=datetime(2026, 1, 5))],  # noqa: DTZ001 -- by the clocks of its zone
+        groups={"S1": ("ann",)},
+    )
+
+    def found(*references: str) -> tuple[str, ...]:
+        return informed(references, people, facts={"user": "riley"}, now=NOON)
+
+    assert found("queue:audit") == ("mara", "tom")
+    assert found("schedule:on-call") == ("tom",)
+    assert found("slack-group:S1") == ("ann",)
+    assert found("requester.manager", "ann") == ("ann",)
+    assert found("queue:none", "schedule:none", "slack-group:S2", "ghost") == ()
+
+
+@pytest.mark.parametrize("reference", ["asked.manager", "requester.managers"])
+def test_those_who_are_asked_in_turn_are_not_to_be_informed(reference: str) -> None:
+    """They are other people at each level."""
+    with pytest.raises(ValidationError, match="one after the other"):
+        policy(inform=(reference,))
+    with pytest.raises(ValidationError, match="one after the other"):
+        Level(ask=("mara",), inform=(reference,))
+
+
+def test_the_informed_may_read_it_and_not_vote() -> None:
+    """They concern themselves with it, and their yes is refused."""
+    people = everybody()
+    waiting = routed(policy(), people)
+    ann, olga = people.get("ann"), people.get("olga")
+    assert ann is not None
+    assert olga is not None
+    assert waiting.concerns(ann, people)
+    assert not waiting.concerns(olga, people)
+    assert "ann" not in waiting.approvers
+    with pytest.raises(Exception, match="is not asked"):
+        waiting.approve(ann, people, channel="inbox", now=NOON)
+
+
+def test_a_level_informs_from_its_beginning() -> None:
+    """And those of the policy stay informed."""
+    levels = (
+        Level(ask=("mara",), within="1h"),
+        Level(ask=("tom",), within="1h", inform=("olga",)),
+    )
+    people = everybody()
+    waiting = routed(policy(levels=levels), people)
+    assert waiting.informed == ("ann",)
+    escalated, _ = advance(waiting, people, now=NOON + HOUR)
+    assert escalated.informed == ("ann", "olga")
+    assert told(escalated, Milestone.ESCALATED, people) == {"ann", "olga"}
+
+
+def test_the_default_informs_whom_the_policy_does() -> None:
+    """Where nobody of the policy can be asked, its people are informed all the same."""
+    people = everybody()
+    rules = policy(levels=(), ask=("riley",), notify_requester=("waiting",))
+    choice = choose(
+        [rules], Fallback(ask=("tom",), inform=("olga",)), people, make_approval().facts, now=NOON
+    )
+    assert choice.start is not None
+    assert choice.start.informed == ("ann", "olga")
+    assert choice.terms.notify_requester == (NotifyOn.WAITING,)
+
+
+# Whatever happens.
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    """Draw a policy of one to three levels, with people who are informed."""
+    ids = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True).map(tuple)
+    some = st.lists(st.sampled_from(NAMES), max_size=4, unique=True).map(tuple)
+    topics = st.lists(st.sampled_from(list(NotifyOn)), unique=True).map(tuple)
+    levels = tuple(
+        Level(ask=draw(ids), within="1h", inform=draw(some), stage=draw(st.just("")))
+        for _ in range(draw(st.integers(1, 3)))
+    )
+    return policy(levels=levels, inform=draw(some), notify_requester=draw(topics))
+
+
+@given(rules=policies(), steps=st.lists(st.sampled_from(["wait", "yes", "no"]), max_size=4))
+def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list[str]) -> None:
+    """One message a person and milestone; whoever has a card or a seat here reads it there."""
+    people = everybody()
+    approval = make_approval(origin=make_origin(user="riley"))
+    choice = choose([rules], Fallback(), people, approval.facts, now=NOON)
+    if choice.start is None:
+        return
+    before, now = approval, NOON
+    here = routed(rules, people)
+    seen = set[tuple[str, Milestone, str]]()
+    for step in ["begin", *steps]:
+        milestone = milestone_of(before, here)
+        if milestone is not None:
+            found = recipients(here, milestone, people)
+            names = [one.person for one in found]
+            assert len(names) == len(set(names))
+            has_card = {one.person for one in here.asked if one.turn == here.turn}
+            assert has_card.isdisjoint(names)
+            wanted = {"riley"} | set(here.informed)
+            assert set(names) <= wanted
+            turn = here.turn if here.state is State.PENDING else ""
+            fresh = {(one, milestone, turn) for one in names}
+            assert not fresh & seen
+            seen |= fresh
+            assert not is_over(here, milestone, turn)
+        if here.state is not State.PENDING:
+            break
+        before, now = here, now + HOUR
+        if step in {"wait", "begin"}:
+            here, _ = advance(here, people, now=now)
+            fresh_cards = tuple(
+                Asked(person=one, channel="email", address="", turn=here.turn)
+                for one in here.approvers
+            )
+            if here.state is State.PENDING and fresh_cards and here.turn != before.turn:
+                here, _ = here.asked_too(fresh_cards, now=now)
+        else:
+            by = people.get(min(here.approvers))
+            assert by is not None
+            move = here.approve if step == "yes" else here.reject
+            here, _ = move(by, people, channel="inbox", now=now - HOUR)
+
+
+@given(milestone=st.sampled_from(list(Milestone)), requests=st.booleans(), known=st.booleans())
+def test_words_ask_for_nothing(milestone: Milestone, requests: bool, known: bool) -> None:
+    """No message to them has an answer in it that would decide."""
+    people = everybody()
+    waiting = routed(policy(), people)
+    words = status(waiting, milestone, people, requests=requests, is_known=known)
+    assert words.example == ""
+    assert words.headline
+    assert "reply" not in words.text.lower()

@@ -1,0 +1,232 @@
+"""Quiet hours: what waits until somebody works again, and what does not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from builders import make_approval
+from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.parts import Claim, Comment
+from signoff.core.base.durations import Span
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.working_time import after, has_worked, works
+from signoff.core.policies.levels import Seat, Start
+from signoff.core.policies.policy import Terms
+from signoff.core.routing.quiet_hours import (
+    LEAST,
+    card_waits_for,
+    held_until,
+    quiet_until,
+    waits_for,
+)
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+OFFICE = ("Mon-Fri 08:00-17:00",)
+EVENING = datetime(2026, 3, 2, 19, 0, tzinfo=UTC)
+"""20:00 of a Monday in Berlin."""
+
+MORNING = datetime(2026, 3, 3, 7, 0, tzinfo=UTC)
+"""08:00 of the Tuesday."""
+
+
+def approver(*hours: str, quiet: bool | None = True, **parts: object) -> Person:
+    """Return somebody in Berlin with these hours."""
+    return Person.model_validate(
+        {
+            "id": "mara",
+            "name": "Mara Lind",
+            "email": "mara@example.com",
+            "time_zone": "Europe/Berlin",
+            "hours": hours,
+            "quiet_hours": quiet,
+            **parts,
+        }
+    )
+
+
+MARA = approver(*OFFICE)
+
+
+def waiting(
+    person: Person = MARA,
+    *,
+    within: Span | timedelta = DAY,
+    now: datetime = EVENING,
+    urgent: bool = False,
+) -> Approval:
+    """Return an approval about which somebody was asked just now."""
+    span = within if isinstance(within, Span) else Span(within)
+    terms = Terms(policy="expenses", ask=(person.id,), within=span, urgent=urgent)
+    start = Start(0, 0, (Seat(person=person.id),), after(now, span, [person]))
+    asked = (Asked(person=person.id, channel="email", address=person.email),)
+    return make_approval(now=now).ask(terms, asked, now=now, start=start)[0]
+
+
+def test_a_card_waits_for_the_next_start_of_the_hours() -> None:
+    """At 20:00 it waits for 08:00; at 08:00 it goes out."""
+    approval = waiting()
+    assert held_until(approval, [MARA], now=EVENING) == MORNING
+    assert held_until(approval, [MARA], now=MORNING) is None
+
+
+def test_weekends_holidays_and_absences_are_waited_for() -> None:
+    """The next hours are those after Easter, and after the holidays of the person."""
+    thursday = datetime(2026, 4, 2, 19, 0, tzinfo=UTC)
+    mara = approver(
+        *OFFICE,
+        holidays="DE",
+        away=(Absence.model_validate({"from": "2026-04-07", "to": "2026-04-07"}),),
+    )
+    approval = waiting(mara, within=Span(timedelta(hours=8), business=True), now=thursday)
+    assert held_until(approval, [mara], now=thursday) == datetime(2026, 4, 8, 6, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "person",
+    [approver(*OFFICE, quiet=False), approver(*OFFICE, quiet=None), approver()],
+    ids=["turned off", "not turned on", "no hours"],
+)
+def test_nothing_waits_for_people_without_quiet_hours(person: Person) -> None:
+    """They are on only where somebody has turned them on, and only with hours to wait for."""
+    assert held_until(waiting(person), [person], now=EVENING) is None
+    assert quiet_until(person, EVENING) is None
+
+
+def test_what_is_urgent_does_not_wait() -> None:
+    """An urgent policy asks at night."""
+    assert held_until(waiting(urgent=True), [MARA], now=EVENING) is None
+
+
+@pytest.mark.parametrize(
+    ("within", "held"),
+    [
+        (timedelta(hours=4), False),  # over at midnight
+        (timedelta(hours=12), False),  # over at 08:00
+        (timedelta(hours=12, minutes=59), False),  # 59 minutes
+        (timedelta(hours=13), True),  # an hour
+        (timedelta(hours=24), True),
+    ],
+)
+def test_a_deadline_by_the_clock_is_not_waited_away(*, within: timedelta, held: bool) -> None:
+    """It waits where an hour of the person's time is left then, and goes out at once otherwise."""
+    assert (held_until(waiting(within=within), [MARA], now=EVENING) == MORNING) is held
+
+
+def test_a_short_level_needs_a_quarter_of_its_time() -> None:
+    """Of half an hour, ten minutes after 08:00 are enough, and five are not."""
+    early, earlier = MORNING - timedelta(minutes=20), MORNING - timedelta(minutes=25)
+    half = timedelta(minutes=30)
+    assert held_until(waiting(within=half, now=early), [MARA], now=early) == MORNING
+    assert held_until(waiting(within=half, now=earlier), [MARA], now=earlier) is None
+
+
+def test_a_deadline_in_working_time_lets_all_of_it_wait() -> None:
+    """Friday evening, four hours of working time: they are all left on Monday."""
+    friday = datetime(2026, 3, 6, 19, 0, tzinfo=UTC)
+    approval = waiting(within=Span(timedelta(hours=4), business=True), now=friday)
+    assert held_until(approval, [MARA], now=friday) == datetime(2026, 3, 9, 7, tzinfo=UTC)
+
+
+def test_a_place_waits_for_the_first_of_those_who_see_it() -> None:
+    """In a channel the first one who works is enough, and anybody who works now is."""
+    tom = approver("Mon-Fri 06:00-15:00", id="tom", email="tom@example.com")
+    night = approver("Mon-Fri 18:00-23:00", id="nia", email="nia@example.com")
+    approval = waiting()
+    assert held_until(approval, [MARA, tom], now=EVENING) == MORNING - 2 * HOUR
+    assert held_until(approval, [MARA, night], now=EVENING) is None
+
+
+def test_who_has_just_done_something_about_it_is_there() -> None:
+    """A claim or a comment of the last hour ends the wait; that of somebody else does not."""
+    approval = waiting()
+    later = EVENING + HOUR
+    mine = Claim(by="mara", at=later, until=later + HOUR)
+    others = Comment(by="tom", at=later, text="please have a look")
+    claimed = approval.model_copy(update={"claimed": mine})
+    assert held_until(claimed, [MARA], now=later) is None
+    assert held_until(claimed, [MARA], now=later + 2 * HOUR) == MORNING
+    remarked = approval.model_copy(update={"comments": (others,)})
+    assert held_until(remarked, [MARA], now=later) == MORNING
+
+
+def test_news_waits_whatever_the_deadline_is() -> None:
+    """What wants no answer has no deadline."""
+    approval = waiting(within=timedelta(hours=4))
+    assert held_until(approval, [MARA], now=EVENING, answers=False) == MORNING
+
+
+def test_a_card_that_has_arrived_waits_for_nothing() -> None:
+    """Only a card that is not delivered, of somebody who is still asked, is said to wait."""
+    approval, directory = waiting(), Directory([MARA])
+    (asked,) = approval.asked
+    morning = "Mara Lind's morning, 08:00 Europe/Berlin"
+    assert card_waits_for(approval, asked, directory, EVENING) == morning
+    there = asked.model_copy(update={"receipt": "1"})
+    assert not card_waits_for(approval, there, directory, EVENING)
+    ended = approval.model_copy(update={"state": State.WITHDRAWN})
+    assert not card_waits_for(ended, asked, directory, EVENING)
+
+
+@pytest.mark.parametrize(
+    ("hours", "now", "said"),
+    [
+        (OFFICE, EVENING, "Mara Lind's morning, 08:00 Europe/Berlin"),
+        (("Mon-Sun 22:00-23:00",), EVENING, "Mara Lind's working hours, 22:00 Europe/Berlin"),
+        (OFFICE, EVENING + 4 * DAY, "Mara Lind's morning, Mon 09 Mar 08:00 Europe/Berlin"),
+    ],
+)
+def test_what_it_waits_for_in_words(hours: tuple[str, ...], now: datetime, said: str) -> None:
+    """It says whose hours, and when they begin by that person's clock."""
+    person = approver(*hours)
+    until = quiet_until(person, now)
+    assert until is not None
+    assert waits_for(person, until, now) == said
+
+
+WINDOWS = st.sampled_from(
+    (OFFICE, ("Mon-Sun 22:00-06:00",), ("Tue,Thu 12:00-13:00",), ("Mon-Fri 08:00-12:00",), ())
+)
+ZONES = st.sampled_from(("Europe/Berlin", "America/New_York", "Asia/Kathmandu", "UTC"))
+MOMENTS = st.integers(0, 400 * 24 * 60).map(
+    lambda minutes: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+)
+SPANS = st.builds(Span, st.integers(1, 90 * 60).map(lambda n: timedelta(minutes=n)), st.booleans())
+
+
+@given(hours=WINDOWS, zone=ZONES, now=MOMENTS, within=SPANS, later=st.integers(0, 3_000))
+def test_no_card_is_held_past_its_deadline_or_into_the_night(
+    *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, later: int
+) -> None:
+    """A card waits for a moment at which the person works, in time to answer, and then goes out."""
+    person = approver(*hours, time_zone=zone)
+    approval = waiting(person, within=within, now=now)
+    moment = now + timedelta(minutes=later)
+    until = held_until(approval, [person], now=moment)
+    assume(until is not None)
+    assert until is not None
+    assert approval.deadline is not None
+    assert moment < until < approval.deadline
+    assert not works(person, moment)
+    assert works(person, until)
+    level = approval.deadline - now
+    assert has_worked(person, until, approval.deadline, least=min(LEAST, level / 4))
+    assert held_until(approval, [person], now=until) is None
+
+
+@given(hours=WINDOWS, zone=ZONES, now=MOMENTS, within=SPANS, step=st.integers(1, 600))
+def test_waiting_changes_nothing_about_until_when(
+    *, hours: tuple[str, ...], zone: str, now: datetime, within: Span, step: int
+) -> None:
+    """Looked at again on the way, it still waits for the same moment: a timer may come early."""
+    person = approver(*hours, time_zone=zone)
+    approval = waiting(person, within=within, now=now)
+    until = held_until(approval, [person], now=now)
+    assume(until is not None)
+    assert until is not None
+    moment = min(now + timedelta(minutes=step), until - timedelta(seconds=1))
+    assert held_until(approval, [person], now=moment) == until
