@@ -24,7 +24,7 @@ from signoff.core.base.errors import DecisionRefused
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Facts, Fallback, Policy
 from signoff.core.routing.departures import next_departure
-from signoff.core.simulation.timeline import Said, Says, Step, Timeline
+from signoff.core.simulation.timeline import Says, SimulatedAnswer, Step, Timeline
 from signoff.testing import VirtualClock
 
 NUMBERS = itertools.count()
@@ -48,7 +48,7 @@ class World:
     policies: tuple[Policy, ...]
     default: Fallback
     everybody: Directory
-    answers: tuple[Said, ...]
+    answers: tuple[SimulatedAnswer, ...]
     owners: Mapping[str, str]
     channel_names: Collection[str] = ("email",)
 
@@ -130,7 +130,7 @@ class Office:
             await self.departures.once()
             await self.router.drain()
 
-    async def answer(self, approval_id: str, said: Said) -> bool:
+    async def answer(self, approval_id: str, said: SimulatedAnswer) -> bool:
         """Let somebody answer, and say whether that counts; after the end nobody is heard."""
         person = self.people.get(said.by)
         if person is None or (await self.ledger.approval(approval_id)).state is not State.PENDING:

@@ -18,7 +18,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.simulation.timeline import End, Said, Says
+from signoff.core.simulation.timeline import End, Says, SimulatedAnswer
 
 NAMES = ("ada", "bo", "cy", "dee", "eve")
 MINUTE = timedelta(minutes=1)
@@ -120,7 +120,7 @@ def worlds(draw: st.DrawFn) -> World:
     asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
     default = Fallback(ask=asked, inform=draw(INFORMED))
     said = st.builds(
-        Said,
+        SimulatedAnswer,
         by=st.sampled_from([*NAMES, "riley"]),
         at=st.integers(0, 240).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
         says=st.sampled_from([Says.APPROVE, Says.APPROVE, *Says]),

@@ -184,7 +184,7 @@ class Answers:
 
         await self._decisions.revoke(
             about,
-            reason or "whoever gave it has revoked it",
+            reason or "the person who gave it has revoked it",
             actor_of(answer, person),
             Extras(also=answer.also, acknowledges=always, on_commit=tell),
         )
@@ -198,7 +198,7 @@ class Answers:
         wanted: str = "",
         seen: Current | None = None,
     ) -> None:
-        """Refuse an answer before it comes to a move, and tell whoever gave it why.
+        """Refuse an answer before anything is decided, and tell its author why.
 
         Args:
             answer: Whose answer it is, to what.

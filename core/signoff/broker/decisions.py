@@ -76,7 +76,7 @@ class Refused:
 
     Attributes:
         approval: As it was.
-        error: Why; its message can be shown to whoever wanted the move.
+        error: Why; its message can be shown to the person who wanted the move.
     """
 
     approval: Approval
@@ -117,7 +117,7 @@ class Extras:
         acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
             the same thing may be sent again, corrected.
         on_commit: Adds to the commit of the move, or to that of its refusal.
-        watched: How whoever answers looks on when the run goes on.
+        watched: How the answerer looks on when the run goes on.
         seen: The approval as it was just read. The commit fails if it has changed since, and is
             then tried with a fresh one.
     """
@@ -271,7 +271,7 @@ class Decisions:
                     approval, error, actor, {"verdict": "revoke"}, extras, now=now
                 )
             events = with_details(events, actor.details)
-            change = _along(extras).put(revoked, was=was).note(events)
+            change = _changes_of(extras).put(revoked, was=was).note(events)
             taken = Taken(approval, events, revoked)
             if extras.on_commit is not None:
                 await extras.on_commit(change, taken)
@@ -294,7 +294,7 @@ class Decisions:
         own, grant = events, None
         details = {**actor.details, **move.details}
         events = with_details(events, details)
-        change = _along(extras)
+        change = _changes_of(extras)
         if approval.passed:
             approval, passed = await self._pass_on(change, approval, now)
             events = (*events, *passed)
@@ -375,7 +375,7 @@ class Decisions:
         if not ends and await self._was_done(extras.also):
             # The same thing came before, and was taken then.
             return refused
-        change = _along(extras) if ends else Change()
+        change = _changes_of(extras) if ends else Change()
         more = {**actor.details, **wanted}
         event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
         change.note([event])
@@ -419,11 +419,11 @@ def _wanted(move: Move) -> dict[str, JsonValue]:
     return {"verdict": move.name, **move.details}
 
 
-def _along(extras: Extras) -> Change:
+def _changes_of(extras: Extras) -> Change:
     return Change() if extras.also is None else extras.also.copy()
 
 
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
-    """Add to a change that `route` tells of a move whoever else has to hear of it."""
+    """Add to a change that `route` tells of a move the others who have to hear of it."""
     for event in events:
         change.send(TellMove.of(event, version=approval.version))

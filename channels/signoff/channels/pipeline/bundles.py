@@ -373,10 +373,11 @@ class BundleDelivery:
             name=person.shown if person else work.person,
             address=address,
             at=now,
+            zone=self._directory.zone_of(work.person),
         )
 
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
-        """Say whether an approval waits for whoever the bundle goes to."""
+        """Say whether an approval waits for the recipient of the bundle."""
         asked = _asked(work, approval)
         if approval.state is not State.PENDING or asked is None or asked.turn != listed.turn:
             return False
@@ -387,7 +388,7 @@ class BundleDelivery:
         ended = approval.state is not State.PENDING
         outcome = approval.outcome(self._directory) if ended else "went on to others"
         return Entry(
-            title=shape.title,
+            title=shape.line,
             about=_about(shape),
             requester=shape.requester,
             deadline=approval.deadline,

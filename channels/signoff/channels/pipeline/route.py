@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import structlog
@@ -171,7 +172,7 @@ class Router:
                 self._rules_of,
                 self._decisions.directory,
                 also=Change().ack(item),
-                told=tell_use,
+                told=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))
@@ -487,7 +488,8 @@ class Router:
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
-            # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
+            # The person who proposed this very call has approved it; cards go out only if that
+            # fails.
             change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)

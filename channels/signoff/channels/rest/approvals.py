@@ -223,7 +223,7 @@ class Approvals:
                     403,
                     "not-the-requester",
                     "Only the requester takes it back",
-                    "Whoever is asked rejects it instead.",
+                    "The approver rejects it instead.",
                 )
             return moves.Withdraw(reason=body.reason), actor
 

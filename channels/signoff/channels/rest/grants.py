@@ -43,7 +43,7 @@ class Wanted(Paging):
 class GrantRoutes:
     """The routes.
 
-    Whoever has given a grant sees it and takes it back; so does an administrator. Operators and
+    Anyone who has given a grant sees it and takes it back; so does an administrator. Operators and
     auditors see it.
     """
 
@@ -133,7 +133,7 @@ class GrantRoutes:
         """Revoke a grant at once."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
-            detail = "Whoever has given it does, or an administrator."
+            detail = "The person who gave it does, or an administrator."
             problem = Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
             await note_problem(self._decisions, access, seen.approval, problem)
             raise problem

@@ -23,7 +23,7 @@ class Moves:
     """The routes.
 
     A person's token makes the moves as that person, who has to be asked, or to be the requester. An
-    operator's and an administrator's put things right as whoever runs Signoff does; the latter
+    operator's and an administrator's put things right as an operator does; the latter
     claims and asks nothing.
     """
 

@@ -303,7 +303,7 @@ def _authentication(settings: Settings) -> Iterator[Found]:
     given, loc = settings.email.authentication, ("email", "authentication")
     yield from _provable(settings, (*loc, "require"), given.require)
     if given.require is EmailProof.TOKEN:
-        message = "whoever has a card's address can answer it, under any name"
+        message = "anyone who has a card's address can answer it, under any name"
         remedy = "Give this to single policies (`email`), and leave the default stricter."
         yield (*loc, "require"), _warning(message, remedy)
     wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
@@ -341,7 +341,7 @@ def _gateway(settings: Settings) -> Iterator[Found]:
         if token.person:
             yield from _person(settings, (*loc, "person"), token.person)
         if token.person and token.users:
-            message = "whoever has it can submit a request and approve it"
+            message = "anyone who has it can submit a request and approve it"
             remedy = "Use one token to submit (`users`) and another to answer (`person`)."
             yield loc, _warning(message, remedy)
         if not token.person and not token.users:
@@ -406,7 +406,7 @@ def _places(settings: Settings) -> Iterator[Found]:
 
 
 def _code(settings: Settings) -> Iterator[Found]:
-    """Suspended code is signed; whoever resumes it has to have the key that it was signed with."""
+    """Suspended code is signed; its worker needs the key that it was signed with to resume it."""
     try:
         redis = urlsplit(settings.redis.url)
         shared = bool(redis.hostname) and not is_loopback(redis.hostname or "")

@@ -94,7 +94,7 @@ def _level(
     quorum = rules.quorum
     people = _people(settings, (*ask, *(one for group in groups for one in group.ask)))
     if rules.order is Order.SEQUENCE and quorum == 1 and rules.veto:
-        message = "with a quorum of 1 whoever is asked first decides, and nobody else is ever asked"
+        message = "with a quorum of 1 the first approver decides, and nobody else is ever asked"
         yield (*loc, "order"), _warning(message, 'Set quorum = "all", or order = "any".')
     if rules.order is Order.SEQUENCE and rules.slack_channel:
         message = "one card in a channel is seen by all of them at once"

@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 from signoff.channels.forecast import Rulebook, call_facts, timeline_of
 from signoff.cli.policy_cases.cases import Case, Cases, Expectation, read_cases, start_of, zone_of
 from signoff.core.base.errors import ApprovalError
+from signoff.core.base.hiding import having_hidden
 from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.simulation.timeline import Rung, Said, Timeline
+from signoff.core.simulation.timeline import Rung, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,10 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)
-    failures = tuple(_failures(case.expect, timeline, zone))
+    failures = (
+        *_failures(case.expect, timeline, zone),
+        *_looks(case.expect, timeline, rules.everybody),
+    )
     return Result(file, line, case, failures, timeline)
 
 
@@ -88,12 +92,12 @@ def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
     return with_absences(rules.everybody, absences)
 
 
-def answers_of(case: Case, cases: Cases) -> list[Said]:
+def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
     """Return what people say in a case, in order."""
     zone = zone_of(case, cases)
     moments = _wanted([one.at for one in case.answers], start_of(case, cases), zone)
     return [
-        Said(by=one.by, at=at.astimezone(UTC), says=one.says)
+        SimulatedAnswer(by=one.by, at=at.astimezone(UTC), says=one.says)
         for one, at in zip(case.answers, moments, strict=True)
     ]
 
@@ -122,6 +126,17 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)
+
+
+def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Iterator[str]:
+    """Say what people would see otherwise than expected."""
+    title = timeline.title(directory)
+    if expect.title is not None and expect.title != title:
+        yield f"title: expected {expect.title!r}, is {title!r}"
+    args = timeline.facts.get("args")
+    hidden = having_hidden(args if isinstance(args, dict) else {}, timeline.terms.hide)
+    if expect.hidden is not None and set(expect.hidden) != hidden:
+        yield f"hidden: expected {_listed(expect.hidden)}, is {_listed(sorted(hidden))}"
 
 
 def _moments(

@@ -47,7 +47,7 @@ class Bell(Protocol):
 
 
 class SilentBell:
-    """Rings nowhere: whoever uses it drains the stages himself."""
+    """Rings nowhere: its user drains the stages."""
 
     async def ring(self, stage: str) -> None:
         """Do nothing."""

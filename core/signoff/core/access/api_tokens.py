@@ -69,7 +69,7 @@ class Access(Value):
     def _whose(self) -> Self:
         if self.person and self.users:
             raise ValueError(
-                "a token is of a person or submits for users, not both: whoever has it could ask "
+                "a token belongs to a person or submits for users, not both: its holder could ask "
                 "and answer. Make two"
             )
         if Scope.APPROVALS_DECIDE in self.scopes and not self.person:

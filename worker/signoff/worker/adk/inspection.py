@@ -24,7 +24,7 @@ ASKS: Final = frozenset({"request_confirmation", "request_credential"})
 """What a tool calls on its context when it wants to ask by itself."""
 
 _INSIDE: Final = (
-    "Whoever runs an AgentTool does not see what happens in it (ADK: AgentTool cannot resume), so "
+    "What happens in an AgentTool is not seen by its runner (ADK: AgentTool cannot resume), so "
     "nobody is ever asked. Make the agent a sub-agent, with `mode='single_turn'` if it is to be "
     "used like a tool, or gate the AgentTool's caller"
 )

@@ -229,7 +229,7 @@ def _require(outcome: Outcome) -> Approval:
 
 
 def _refused(latest: Approval, error: DecisionRefused) -> Problem:
-    """Return the problem that a refusal is to whoever has answered."""
+    """Return the problem that a refusal is to the person who has answered."""
     problem = problem_of(error)
     if isinstance(error, AlreadyDecided) and latest.decision is not None:
         at = latest.decision.at
@@ -252,7 +252,7 @@ def _move(verdict: Stated) -> Move:
 
 
 def _proof(caller: Caller) -> dict[str, JsonValue]:
-    """Return what the audit notes of whoever has answered."""
+    """Return what the audit notes of the person who has answered."""
     token = {"token": caller.token} if caller.token else {}
     return {"caller": caller.name, **token}
 

@@ -54,7 +54,7 @@ class RemoteRuntime:
         patience: Seconds to watch a session in which a server may still be working, before what
             is missing in it is taken for lost.
         transport: Used instead of the network, for tests.
-        show: Shows each event of a turn to whoever looks on, as it comes.
+        show: Shows each event of a turn to those who look on, as it comes.
         long_running: The long-running tools whose calls wait for an approval.
         inputs: What a yes or a no alone means to those that ask for input without a schema.
     """
@@ -98,7 +98,7 @@ class RemoteRuntime:
             view = await self._settled(server, run, is_over)
             if view is not None and not is_over(view):
                 await self._go_on_from_message(server, run, view)
-        view = await self._look(server, run, said_now=True)
+        view = await self._look(server, run, just_sent=True)
         if view is None:
             raise _gone(run)
         if taken_up:
@@ -231,7 +231,7 @@ class RemoteRuntime:
         await answering.record_results(view)
         await answering.raise_doubt(answering.lost(view), str(problem or ""))
         if untold:
-            # They let nothing run: whoever takes this up says them again.
+            # They let nothing run: the worker that takes this up says them again.
             raise problem or RemoteError(
                 f"The server of {run.app} at {server.remote.url} has taken the answer to run "
                 f"{run.id} and does not have it in session {run.session}."
@@ -320,7 +320,7 @@ class RemoteRuntime:
     # -- looking -------------------------------------------------------------------------------
 
     async def _look(
-        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, said_now: bool = False
+        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, just_sent: bool = False
     ) -> View | None:
         if run.app not in self._python:
             self._python[run.app] = await server.is_python()
@@ -331,7 +331,7 @@ class RemoteRuntime:
             session,
             run,
             python=self._python[run.app],
-            said_now=said_now,
+            just_sent=just_sent,
             invocations=[one.origin.invocation for one in asked],
             rules=self.long_running,
         )

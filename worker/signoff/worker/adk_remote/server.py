@@ -63,7 +63,7 @@ class Server:
         app: How the app is called here.
         remote: Where it is.
         client: The connections.
-        show: Takes each event of a turn as it comes, for whoever looks on.
+        show: Takes each event of a turn as it comes, for those who look on.
         streaming: Whether the model is asked to stream.
     """
 

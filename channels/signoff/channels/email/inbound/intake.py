@@ -356,7 +356,7 @@ class Intake:
             log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
             await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
             return
-        # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
+        # A signed mail can be sent again by anyone, with everything unsigned in it changed.
         now = await self._ledger.now()
         for content in proof.contents:
             remember(answer.also, content, within=time_left(approval, now) + GRACE)

@@ -31,7 +31,7 @@ _LONGEST_ANSWER: Final = 300
 _WANTS_LOGIN: Final = frozenset({530, 534, 535, 538})
 """RFC 4954, section 6: it is our login that is wrong, or missing, and no recipient's doing."""
 _POLICY: Final = "4.7."
-"""RFC 3463, section 3.8: with it servers slow down whoever sends too fast."""
+"""RFC 3463, section 3.8: with it servers slow down clients that send too fast."""
 _QUOTA: Final = "5.4.5"
 """What Gmail says when the day's quota is used up: not for ever."""
 
@@ -53,7 +53,7 @@ class Fault:
         error: `MailDeferred` when trying again is right, `MailRefused` when there is no use.
         setting: The setting to look at, "" where it is nobody's fault of ours.
         lost: Whether the connection is of no use any more.
-        slower: Whether the server asks for less mail, whoever it is for.
+        slower: Whether the server asks for less mail, for any recipient.
     """
 
     error: MailError
@@ -205,12 +205,12 @@ def translate(error: Exception) -> Fault:
     for kind in type(error).__mro__:
         if kind in FAULTS:
             return FAULTS[kind](error)
-    return Fault(MailDeferred(_said(error)), lost=True)
+    return Fault(MailDeferred(_error_text(error)), lost=True)
 
 
 def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any of the responses
-    code, text = int(error.code), f"the server said {error.code} {_said(error)}"
-    said = _said(error)
+    code, text = int(error.code), f"the server said {error.code} {_error_text(error)}"
+    said = _error_text(error)
     if code in _WANTS_LOGIN:
         return _login(error)
     if 500 <= code < 600 and not said.startswith(_QUOTA):
@@ -235,26 +235,26 @@ def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 
 def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it does not accept the login: {error.code} {_said(error)}"
+    text = f"it does not accept the login: {error.code} {_error_text(error)}"
     return Fault(MailDeferred(text), setting="[email.smtp] username, password", lost=True)
 
 
 def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it lacks what the settings ask for: {_said(error)}"
+    text = f"it lacks what the settings ask for: {_error_text(error)}"
     return Fault(MailDeferred(text), setting="[email.smtp] security, username", lost=True)
 
 
 def _greeting(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it does not welcome us: {error.code} {_said(error)}"
+    text = f"it does not welcome us: {error.code} {_error_text(error)}"
     return Fault(MailDeferred(text), lost=True)
 
 
 def _network(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    return Fault(MailDeferred(_said(error)), lost=True)
+    return Fault(MailDeferred(_error_text(error)), lost=True)
 
 
 def _unsendable(error: Any) -> Fault:  # noqa: ANN401 -- a ValueError
-    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_said(error)}"))
+    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_error_text(error)}"))
 
 
 FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
@@ -279,7 +279,7 @@ FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
 """What each exception means; a test holds it complete for all that aiosmtplib has."""
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = str(getattr(error, "message", "") or error) or type(error).__name__
     return redact(one_line(text))[:_LONGEST_ANSWER]
 

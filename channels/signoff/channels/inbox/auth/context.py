@@ -73,11 +73,11 @@ class SignInFirst(Exception):
 
 
 class NotFound(Exception):
-    """There is no such page, or it is not for whoever asks; the two are not told apart."""
+    """There is no such page, or it is not for the visitor; the two are not told apart."""
 
 
 class AuthContext:
-    """Finds out who auth, and reads what they send.
+    """Finds out who the visitor is, and reads what they send.
 
     Args:
         decisions: The people and the ledger.
@@ -137,7 +137,7 @@ class AuthContext:
         return await read_form(request, origin=self.settings.url)
 
     async def has_factor(self, visit: Visit) -> bool:
-        """Say whether whoever auth has a second factor."""
+        """Say whether the visitor has a second factor."""
         return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
 
     async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:

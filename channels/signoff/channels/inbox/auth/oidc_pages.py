@@ -78,7 +78,8 @@ class OidcPages:
         person = self._decisions.directory.find(found.address)
         if person is None:
             log.warning("inbox.oidc_for_nobody")
-            return _not_in(f"{found.address} is not in the directory. Ask whoever runs Signoff.")
+            why = f"{found.address} is not in the directory. Ask your Signoff administrator."
+            return _not_in(why)
         await self._auth.begin(request, person, how=How.OIDC)
         return go(own_path(found.to))
 

@@ -1,4 +1,4 @@
-"""Being away, on the inbox page: what is known, and what whoever is signed in says about it."""
+"""Being away, on the inbox page: what is known, and what the person signed in says about it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AwayPages:
         )
 
     async def away_page(self, request: Request) -> Response:
-        """Show when whoever is signed in is away."""
+        """Show when the person signed in is away."""
         return await self._shown(await self._auth.of(request))
 
     async def leave(self, request: Request) -> Response:
@@ -61,7 +61,7 @@ class AwayPages:
     ) -> Response:
         """Note an absence.
 
-        Whoever stands in decides. So who has a second factor, and may be asked what takes one,
+        The stand-in decides. So a person who has a second factor, and may be asked what takes one,
         gives it: a session alone hands on no more than it may decide.
         """
         visit = await self._auth.of(request)

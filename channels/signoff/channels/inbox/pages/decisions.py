@@ -127,7 +127,7 @@ class MovePages:
     async def _take(
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
-        """Make a move, once, if the session says that it is whoever may."""
+        """Make a move, once, if the session is that of someone who may."""
         visit = await self._auth.of(request)
         form = await self._auth.form(visit)
         approval = await self._pages.of_path(visit)
@@ -201,7 +201,7 @@ class MovePages:
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        tried = Tried(name, sent.form, *_told(error))
+        tried = Tried(name, sent.form, *_error_texts(error))
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
@@ -227,7 +227,7 @@ def _reassignment(sent: Sent, directory: Directory) -> Move:
 
 
 def _withdrawal(sent: Sent, directory: Directory) -> Move:
-    """Return what withdraws it: as the requester, or as whoever runs Signoff, with a reason."""
+    """Return what withdraws it: as the requester, or as an operator, with a reason."""
     reason = sent.text("reason")
     if not reason and isinstance(
         collaboration.acting(sent.approval, sent.person, directory), Operator
@@ -243,7 +243,7 @@ def _extension(sent: Sent) -> Move:
     return moves.Extend(by=by, reason=sent.text("reason"))
 
 
-def _told(error: Exception) -> tuple[str, dict[str, str]]:
+def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
     """Return what is said about a form that was not taken, and at which fields."""
     match error:
         case PayloadErrors(problems=problems):

@@ -124,7 +124,7 @@ class ListPages:
         )
 
     async def mine(self, request: Request) -> Response:
-        """Show what waits for whoever is signed in."""
+        """Show what waits for the person signed in."""
         visit = await self._auth.of(request)
         source = _Source(
             here="/",
@@ -285,8 +285,8 @@ def _row(one: Waiting, person: Person, directory: Directory, now: datetime) -> Q
         path=f"{ROOT}/queues/{name}",
         member=person.id in directory.queues[name].members,
         waiting=one.waiting,
-        oldest=When.of(one.oldest, now),
-        next_due=When.of(one.next_due, now),
+        oldest=When.of(one.oldest, now, directory.zone_of(person.id)),
+        next_due=When.of(one.next_due, now, directory.zone_of(person.id)),
         overdue=one.overdue,
         claimed=len(one.claimed),
         waits_on=names(one.on, directory),

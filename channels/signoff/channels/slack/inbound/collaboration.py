@@ -134,7 +134,7 @@ class SlackMenu:
         return told_instead(outcome, person, self._decisions.directory)
 
     def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
-        """Refuse whoever may not do this.
+        """Refuse those who may not do this.
 
         Raises:
             DecisionRefused: The person may not.

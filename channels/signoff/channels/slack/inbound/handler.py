@@ -353,7 +353,7 @@ class SlackHandler:
             await self._ledger.decide_again(attempt)
 
     async def _whisper(self, click: Click, text: str) -> None:
-        """Tell whoever pressed a card of which the ledger knows nothing."""
+        """Tell the person who pressed a card of which the ledger knows nothing."""
         view = views.notice_view(text, "It may be from another installation, or long over.")
         try:
             await self._open(click, view)
@@ -434,7 +434,7 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
 
 
 def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
-    """Return whoever has sent a modal about this very call.
+    """Return the person who has sent a modal about this very call.
 
     Raises:
         NotAnApprover: It is a stranger, or the modal is about another call.
