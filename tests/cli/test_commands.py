@@ -200,7 +200,12 @@ def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
     """The list says what is asked, by whom, and on whom it waits."""
     result = invoke("approvals", "list")
     assert result.exit_code == 0
-    for word in (waiting.id, "finance: reimburse()", "Riley Voss", "Mara Lind, Cleo Park"):
+    for word in (
+        waiting.id,
+        "finance: reimburse(amount 2500, purpose conference)",
+        "Riley Voss",
+        "Mara Lind, Cleo Park",
+    ):
         assert word in result.output
     (data,) = json.loads(invoke("approvals", "list", "--json").output)
     assert data["id"] == waiting.id

@@ -110,6 +110,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         lease=settings.agents.lease,
         slots=settings.agents.concurrency,
         valid_for=valid_for,
+        hide=settings.all_hidden,
     )
 
     runners.look_over([name for name in names if name not in remote])
@@ -287,7 +288,7 @@ def prepare(settings: Settings, kind: str) -> None:
     Raises:
         ConfigErrors: There are errors.
     """
-    logs.configure(settings.log)
+    logs.configure(settings.logging)
     for warning in require(settings, kind):
         log.warning("config.warning", problem=str(warning))
 

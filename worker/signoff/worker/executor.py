@@ -31,6 +31,7 @@ from signoff.core.base.errors import (
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
 from signoff.worker.port import Pause, Runtime, Turn
@@ -69,6 +70,7 @@ class Executor:
         lease: Seconds after which a worker that shows no sign of life is taken for dead.
         slots: How many items may be in work at once, whichever stages they are of.
         valid_for: How long a yes is good for whose policy does not say.
+        hide: What may have to be hidden of a call until its policy is known.
         closing: Set when the process is to stop: what is in work is finished, and no more begun.
     """
 
@@ -77,6 +79,7 @@ class Executor:
     lease: float = 30.0
     slots: int = 128
     valid_for: timedelta = turn_results.VALID_FOR
+    hide: Hidden = ()
     closing: bool = False
     _free: asyncio.Semaphore = field(init=False, repr=False)
 
@@ -248,7 +251,9 @@ class Executor:
                 for index, pause in enumerate(turn.pauses)
                 if (found := await self._proposer(pause))
             }
-            change = turn_results.turn_ended(run, turn, approvals, handed, proposers, now=now)
+            change = turn_results.turn_ended(
+                run, turn, approvals, handed, proposers, now=now, hide=self.hide
+            )
             return change.ack(hold.item)
 
         if turn.left_open:

@@ -111,6 +111,7 @@ class Delivery:
         self._directory = directory
         self._inbox = inbox
         self._roster = roster
+        self._has_quiet_hours = any(one.quiet_hours for one in directory)
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
@@ -141,7 +142,7 @@ class Delivery:
         if lists:
             await self._bundles.work(lists)
             items = [item for item in items if item not in lists]
-        if self._roster is not None:
+        if self._roster is not None and self._has_quiet_hours:
             await self._roster.refresh()
         approvals = await read_each(self._ledger, [approval_of(item) for item in items])
         now = await self._ledger.now()
@@ -228,7 +229,7 @@ class Delivery:
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
             # The call may be a secret from somebody who only got hold of a token.
-            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
+            shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
         elif self._inbox is not None and (
             approval.state is State.PENDING or isinstance(work, SendStatus)
         ):
@@ -241,6 +242,7 @@ class Delivery:
             name=person.shown if person else asked.person,
             address=asked.address,
             at=now,
+            zone=self._directory.zone_of(asked.person),
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
@@ -291,6 +293,7 @@ class Delivery:
             work.milestone,
             self._directory,
             requests=work.requests,
+            zone=self._directory.zone_of(work.person),
             is_known=self._directory.get(work.person) is not None,
             remarks=work.remarks,
             problem=work.problem,
@@ -317,7 +320,8 @@ class Delivery:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return levels.went_on(approval, self._directory, asked.turn)
+                zone = self._directory.zone_of(asked.person)
+                return levels.went_on(approval, self._directory, asked.turn, zone=zone)
             case ReportFailure(problem=problem):
                 return phrases.unheard(approval, problem)
             case ReportResult(remarks=remarks):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import structlog
@@ -171,7 +172,7 @@ class Router:
                 self._rules_of,
                 self._decisions.directory,
                 also=Change().ack(item),
-                told=tell_use,
+                told=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import NamedTuple
 
 from signoff.broker.decisions import Refused, Taken
@@ -46,37 +47,39 @@ def done(
         directory: The people.
         again: Whether the person had taken the first of two steps before.
     """
-    after = taken.approval
+    after, zone = taken.approval, directory.zone_of(person.id)
     if taken.grant is not None:
-        return Answered(About.GRANTED, grants.granted(after, taken.grant))
+        return Answered(About.GRANTED, grants.granted(after, taken.grant, zone=zone))
     if isinstance(move, moves.Approve) and (step := after.step_of(person.id)) is not None:
-        return Answered(About.FIRST_STEP, phrases.first_step(after, step, again=again))
+        return Answered(About.FIRST_STEP, phrases.first_step(after, step, again=again, zone=zone))
     if isinstance(move, moves.Approve | moves.Reject):
         if after.state is not State.PENDING:
             return None
         return Answered(About.VOTED, levels.voted(after, person.id, directory))
-    words = _done(move, after, directory)
+    words = _done(move, after, directory, zone)
     return Answered(About.DONE, words) if words is not None else None
 
 
-def _done(move: Move, after: Approval, directory: Directory) -> Words | None:  # noqa: PLR0911 -- one for each kind
+def _done(  # noqa: PLR0911 -- one for each kind
+    move: Move, after: Approval, directory: Directory, zone: tzinfo
+) -> Words | None:
     match move:
         case moves.Claim():
-            return collaboration.claimed(after)
+            return collaboration.claimed(after, zone=zone)
         case moves.Release():
-            return collaboration.released(after)
+            return collaboration.released(after, zone=zone)
         case moves.Reassign():
             return collaboration.given_away(after, directory)
         case moves.AskBack():
-            return collaboration.asked_back(after, directory)
+            return collaboration.asked_back(after, directory, zone=zone)
         case moves.AnswerBack():
-            return collaboration.passed_on(after)
+            return collaboration.passed_on(after, zone=zone)
         case moves.Comment():
-            return collaboration.commented(after)
+            return collaboration.commented(after, zone=zone)
         case moves.Extend():
-            return collaboration.extended(after)
+            return collaboration.extended(after, zone=zone)
         case moves.Remind():
-            return collaboration.reminded(after, directory)
+            return collaboration.reminded(after, directory, zone=zone)
         case moves.Withdraw():
             return collaboration.withdrawn(after)
     return None
@@ -101,7 +104,10 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
         case AlreadyDecided() if person is not None:
             return Answered(About.DECIDED, phrases.already_decided(approval, person, directory))
         case TooLate():
-            return Answered(About.LATE, phrases.late(approval))
+            return Answered(
+                About.LATE,
+                phrases.late(approval, zone=directory.zone_of(person.id if person else "")),
+            )
         case Escalated():
             return Answered(About.LATE, phrases.escalated(approval, why))
         case Claimed():

@@ -84,6 +84,8 @@ class Expectation(Value):
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
         informed: Ids of those who are told and do not decide.
+        title: What the request is called; "" where its policy has no title.
+        hidden: The arguments that nobody is shown.
     """
 
     policy: str | None = None
@@ -97,6 +99,8 @@ class Expectation(Value):
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
     informed: tuple[str, ...] | None = None
+    title: str | None = None
+    hidden: tuple[str, ...] | None = None
 
 
 class Reply(Value):

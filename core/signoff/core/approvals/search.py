@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.search_terms import Due, Status
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
@@ -93,8 +94,12 @@ class Search:
 
 
 def words_of(approval: Approval, directory: Directory) -> str:
-    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded."""
-    call, origin = approval.call, approval.origin
+    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded.
+
+    What its policy hides cannot be found either: a search would tell what it is.
+    """
+    seen = masked(approval)
+    call, origin = seen.call, seen.origin
     requester = directory.find(origin.user)
     parts = (
         approval.id,
@@ -104,7 +109,7 @@ def words_of(approval: Approval, directory: Directory) -> str:
         origin.agent,
         origin.user,
         requester.shown if requester is not None else "",
-        approval.hint,
+        seen.hint,
         json.dumps(call.args, ensure_ascii=False),
     )
     return "\n".join(parts).casefold()

@@ -19,6 +19,7 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ConditionError, GrantRefused, NotCanonical
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import require_canonical
@@ -66,6 +67,7 @@ class Scope(Value):
     args: dict[str, JsonValue]
     vary: dict[str, str] = Field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    hide: Hidden = ()
 
     @classmethod
     def of(cls, approval: Approval, rules: GrantRules, *, limit: str = "") -> Self:
@@ -81,6 +83,7 @@ class Scope(Value):
             args={name: value for name, value in args.items() if name not in rules.vary},
             vary={name: json_type(args[name]) for name in sorted(args) if name in rules.vary},
             limits=tuple(dict.fromkeys(one for one in (rules.limit, limit) if one.strip())),
+            hide=approval.hides,
         )
 
     def why_not(self, approval: Approval) -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -86,6 +87,8 @@ def choose(
     notes: list[str] = []
     stranded = False
     policy, barrier = _matching(policies, facts, now, notes)
+    if barrier is not None:
+        barrier = barrier.hiding(fallback.hide)
     chosen = barrier if policy is not None else None
     if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
         why_not = not_allowed.get(policy.name, "")
@@ -115,12 +118,10 @@ def choose(
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
     if barrier is not None:
-        terms = terms.model_copy(
-            update={
-                "second_step": terms.second_step or barrier.second_step,
-                "at_least": barrier.fewest,
-            }
-        )
+        # Without a policy it is not known which would have ruled: what any hides is hidden.
+        hide = all_hidden(policies, fallback)
+        alike = terms.shown_like(barrier) if policy is not None else terms.hiding(hide)
+        terms = _instead_of(barrier, alike)
     if chosen is not None:
         terms = terms.telling_as(chosen)
     terms = climb(terms, directory, facts, never=never, notes=notes) or terms
@@ -198,6 +199,18 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
     return Choice(
         terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
+
+
+def _instead_of(barrier: Terms, terms: Terms) -> Terms:
+    """Return terms that are no easier to win over than those in whose place they stand."""
+    second_step = terms.second_step or barrier.second_step
+    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest})
+
+
+def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
+    """Return what may be hidden of a call of which it is not known yet which policy rules it."""
+    names = (*fallback.hide, *(name for one in policies for name in one.hide))
+    return tuple(dict.fromkeys(names))
 
 
 def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:

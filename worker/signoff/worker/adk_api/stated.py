@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.inputs import Form
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.text import brief, clean_text
 from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
@@ -138,17 +139,32 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
     """
     if payload is None:
         return None
+    payload, seen = _without_fixed(approval, payload), masked(approval)
     if approval.template is None:
         # Not a template, but the arguments that would be approved; see Approval.approve.
-        checked = check_payload({} if payload == {} else dict(approval.call.args), payload)
+        checked = check_payload({} if payload == {} else dict(seen.call.args), payload)
     else:
-        checked = check_payload(approval.template, payload)
-        if checked == approval.template:
+        checked = check_payload(seen.template, payload)
+        if checked == seen.template:
             return None
     if approval.template is not None and not isinstance(approval.template, dict):
         return {LONE_FIELD: checked}
     # As it came: what a template leaves open has to be filled by the answer itself.
     return payload if isinstance(payload, dict) else None
+
+
+def _without_fixed(approval: Approval, payload: JsonValue) -> JsonValue:
+    """Return a payload without what is hidden, where it comes back as the client was shown it."""
+    fixed, seen = approval.fixed, masked(approval)
+    if not fixed or not isinstance(payload, dict):
+        return payload
+    shown = [one.call.args if one.template is None else one.template for one in (approval, seen)]
+    fields = [one for one in shown if isinstance(one, dict)]
+    return {
+        name: value
+        for name, value in payload.items()
+        if name not in fixed or all(one.get(name) != value for one in fields)
+    }
 
 
 def _reason(payload: JsonValue) -> str:

@@ -184,6 +184,7 @@ class SecurityPages:
 
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
         auth, person = self._auth, visit.person
+        zone = self._decisions.directory.zone_of(person.id)
         needed = await auth.needs_code(visit, strict=True)
         return page(
             "security",
@@ -199,8 +200,8 @@ class SecurityPages:
                 {
                     "id": one.id,
                     "name": one.name,
-                    "added": moment(one.added),
-                    "used": moment(one.used) if one.used is not None else "",
+                    "added": moment(one.added, zone),
+                    "used": moment(one.used, zone) if one.used is not None else "",
                 }
                 for one in await passkeys_of(self._decisions.ledger, person.id)
             ],
@@ -209,8 +210,8 @@ class SecurityPages:
                     "id": one.id,
                     "browser": one.browser or "A browser",
                     "how": _HOW[one.how],
-                    "began": moment(one.began),
-                    "seen": moment(one.seen),
+                    "began": moment(one.began, zone),
+                    "seen": moment(one.seen, zone),
                     "here": one.id == visit.session.id,
                 }
                 for one in await auth.sessions.open(person.id)

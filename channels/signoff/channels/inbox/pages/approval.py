@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from starlette.requests import Request
@@ -98,7 +98,7 @@ class ApprovalPages:
         moved = advance(approval, directory, now=now, turns=turns)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
-        tried = tried or Tried()
+        tried, zone = tried or Tried(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
         return page(
             "approval",
@@ -110,8 +110,8 @@ class ApprovalPages:
             Stage=Stage,
             history=history_of(here, run, events, person, directory, now=now, turns=turns),
             now=now,
-            state=_state(here, shape, now),
-            moment=moment,
+            state=_state(here, shape, now, zone),
+            moment=lambda at: moment(at, zone),
             controls=controls(
                 fields(here) if shape.may.decide else (),
                 tried.form if tried.move in _FORM else {},
@@ -132,10 +132,10 @@ class ApprovalPages:
 _FORM: Final = frozenset({"approve", "reject"})
 
 
-def _state(approval: Approval, shape: View, now: datetime) -> str:
+def _state(approval: Approval, shape: View, now: datetime, zone: tzinfo) -> str:
     """Say in a sentence how it stands: for those who look on while it changes."""
     if shape.over is not None:
-        at = f" Ended {moment(shape.ended)}." if shape.ended else ""
+        at = f" Ended {moment(shape.ended, zone)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
     said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""

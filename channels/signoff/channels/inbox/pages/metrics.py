@@ -125,7 +125,7 @@ class ChartPages:
             looked=len(ended),
             most=LOOKED,
             figures=found,
-            since=When.of(found.since, now),
+            since=When.of(found.since, now, self._decisions.directory.zone_of(person.id)),
             waiting=waiting,
             took=[(_called(one.name), one, coarse(one.p50), coarse(one.p90)) for one in found.took],
             came=found.came[:ROWS],
