@@ -13,7 +13,7 @@ from builders import NOON, make_approval, make_origin, present
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.levels import Earlier, Level, Order, Outcome
+from signoff.core.policies.levels import Earlier, Level, Order, Verdict
 from signoff.core.policies.policy import Fallback, OnTimeout, Policy
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.resolve import find
@@ -70,7 +70,7 @@ POLICIES = st.builds(
 )
 REQUESTERS = st.sampled_from((*NAMES, "ada@example.com", "BO@old.example", "stranger"))
 EVENTS = st.lists(
-    st.tuples(st.sampled_from((*NAMES, "clock")), st.sampled_from(Outcome), st.integers(0, 40)),
+    st.tuples(st.sampled_from((*NAMES, "clock")), st.sampled_from(Verdict), st.integers(0, 40)),
     max_size=14,
 )
 
@@ -158,7 +158,7 @@ def test_over_any_policy_and_any_answers(
     policy: Policy,
     requester: str,
     owner: str,
-    events: list[tuple[str, Outcome, int]],
+    events: list[tuple[str, Verdict, int]],
 ) -> None:
     """It ends or stays open by policy, by those who may, each once, and under the ceiling."""
     opened = make_approval(origin=make_origin(user=requester))
@@ -177,7 +177,7 @@ def test_over_any_policy_and_any_answers(
         person = directory.get(who)
         assert person is not None
         here = story.approval
-        say = here.approve if verdict is Outcome.APPROVE else here.reject
+        say = here.approve if verdict is Verdict.APPROVE else here.reject
         try:
             after, _ = say(person, directory, channel="email", now=now)
         except ApprovalError:
@@ -196,14 +196,14 @@ def test_over_any_policy_and_any_answers(
         assert policy.on_timeout is OnTimeout.STAY
 
 
-VOTES = st.lists(st.sampled_from(Outcome), min_size=1, max_size=5)
+VOTES = st.lists(st.sampled_from(Verdict), min_size=1, max_size=5)
 
 
 @given(
     VOTES, st.sampled_from((1, 2, 3, "all", "majority")), st.booleans(), st.randoms(), st.booleans()
 )
 def test_the_order_of_answers_does_not_matter(
-    votes: list[Outcome], quorum: int | str, veto: bool, shuffle: Random, twice: bool
+    votes: list[Verdict], quorum: int | str, veto: bool, shuffle: Random, twice: bool
 ) -> None:
     """The same answers in another order come to the same end.
 
@@ -225,7 +225,7 @@ def test_the_order_of_answers_does_not_matter(
                 if approval.state is not State.PENDING:
                     break
                 person = directory.get(who)
-                say = approval.approve if verdict is Outcome.APPROVE else approval.reject
+                say = approval.approve if verdict is Verdict.APPROVE else approval.reject
                 approval, _events = say(present(person), directory, channel="email", now=NOON)
         ends.add(approval.state)
         shuffle.shuffle(said)

@@ -16,7 +16,7 @@ from signoff.core.access.scopes import Scope
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import RunState
-from signoff.core.policies.levels import Outcome as Verdict
+from signoff.core.policies.levels import Verdict
 
 T = TypeVar("T")
 

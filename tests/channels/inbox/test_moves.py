@@ -16,7 +16,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
 from signoff.core.directory.people import Directory
-from signoff.core.policies.levels import Outcome
+from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules
 from visitor import ORIGIN, TWO_STEPS, Browser, forms_of
 
@@ -171,7 +171,7 @@ async def test_calls_like_it_too(browser: Browser, office: Channels) -> None:
 
 async def test_a_reason_that_the_policy_wants(browser: Browser, office: Channels) -> None:
     """Without it nothing is decided, and the field says so."""
-    office.policies = (PLAIN.model_copy(update={"reasons": (Outcome.APPROVE,)}),)
+    office.policies = (PLAIN.model_copy(update={"reasons": (Verdict.APPROVE,)}),)
     approval, _ = await office.ask()
     await enter(browser, MARA)
     refused = await send(browser, approval, "approve")

@@ -36,7 +36,7 @@ def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
         log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
         body = _body(item, result, attempts=item.attempts)
         return Change().retry(item, after=after, body=body)
-    # Nothing was said about the recipient: it is the way there that somebody has to mend.
+    # Nothing was said about the recipient: somebody has to fix the channel.
     log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
     return Refused(f"{result.problem} (given up after {item.attempts} attempts)")
 

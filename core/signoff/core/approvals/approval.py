@@ -63,7 +63,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
-from signoff.core.policies.levels import STAYS, Outcome, Seat, Start, turn_of
+from signoff.core.policies.levels import STAYS, Seat, Start, Verdict, turn_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
@@ -272,10 +272,10 @@ class Approval(Value):
             and self.terms is not None
             and self.terms.batch
             and not self.in_two_steps
-            and not self.needs_reason(Outcome.APPROVE)
+            and not self.needs_reason(Verdict.APPROVE)
         )
 
-    def needs_reason(self, verdict: Outcome) -> bool:
+    def needs_reason(self, verdict: Verdict) -> bool:
         """Say whether the policy wants a reason for an answer at this level."""
         return self.terms is not None and verdict in self.terms.asking(self.level).reasons
 
@@ -346,7 +346,7 @@ class Approval(Value):
             one
             for one in self.votes
             if self.terms is not None
-            and one.verdict is Outcome.APPROVE
+            and one.verdict is Verdict.APPROVE
             and not self.terms.same_stage(one.level, self.level)
         )
 
@@ -698,7 +698,7 @@ class Approval(Value):
         for person in self.ballot.own:
             vote = said.get(person)
             unsaid = vote is not None and not vote.decision.reason.strip()
-            if vote is None or (unsaid and self.needs_reason(Outcome.APPROVE)):
+            if vote is None or (unsaid and self.needs_reason(Verdict.APPROVE)):
                 continue
             place = {"level": self.level, "round": self.round, "stands_for": person}
             votes = (*after.votes, vote.model_copy(update=place))
@@ -825,11 +825,11 @@ class Approval(Value):
             PayloadError: The values of the request for input do not fit its schema.
         """
         self.may_decide(person, directory, now=now)
-        reason = self._checked_reason(Outcome.REJECT, reason)
+        reason = self._checked_reason(Verdict.REJECT, reason)
         no = refusal_of_input(self.call, reason, values) if self.kind is Kind.INPUT else None
         payload = no.value if no is not None else None
         decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)
-        return self._count(Outcome.REJECT, decision)
+        return self._count(Verdict.REJECT, decision)
 
     def take_grant(self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime) -> Moved:
         """Approve by a grant: somebody has approved calls like this one before. Nobody is asked.
@@ -1185,7 +1185,7 @@ class Approval(Value):
         reason: str,
         values: Mapping[str, JsonValue] | None = None,
     ) -> Moved:
-        reason = self._checked_reason(Outcome.APPROVE, reason)
+        reason = self._checked_reason(Verdict.APPROVE, reason)
         self._must_not_be_hidden(values or {})
         if self.hides and self.kind is not Kind.INPUT:
             # What is wrong with the values is said in words of what people see.
@@ -1203,7 +1203,7 @@ class Approval(Value):
         require_same_values(decision, votes, directory, hide=self.hides)
         return self._first_step(decision) if self.in_two_steps else self._count_yes(decision)
 
-    def _checked_reason(self, verdict: Outcome, reason: str) -> str:
+    def _checked_reason(self, verdict: Verdict, reason: str) -> str:
         reason = clean_text(reason)
         if self.needs_reason(verdict) and not reason.strip():
             raise ReasonNeeded(
@@ -1252,10 +1252,10 @@ class Approval(Value):
 
     def _count_yes(self, decision: Decision) -> Moved:
         # Other values than were shown are a no to what was shown.
-        verdict = Outcome.APPROVE if decision.proposal is None else Outcome.REJECT
+        verdict = Verdict.APPROVE if decision.proposal is None else Verdict.REJECT
         return self._count(verdict, decision)
 
-    def _count(self, verdict: Outcome, said: Decision) -> Moved:
+    def _count(self, verdict: Verdict, said: Decision) -> Moved:
         """Count an answer, and end the approval where the quorum or a veto is reached."""
         vote = Vote(
             stands_for=stands_for(said.by, self.seats),
@@ -1274,9 +1274,9 @@ class Approval(Value):
             }
         )
         ballot = after.ballot
-        if verdict is Outcome.REJECT and ballot.lost:
+        if verdict is Verdict.REJECT and ballot.lost:
             return self._end(Move.REJECT, said, votes=others)
-        if verdict is Outcome.APPROVE and ballot.reached and not after.passed:
+        if verdict is Verdict.APPROVE and ballot.reached and not after.passed:
             return self._end(Move.APPROVE, said, votes=others)
         more = self._details(said)
         more |= {"verdict": verdict.value, "yes": len(ballot.yes), "of": ballot.need}

@@ -16,7 +16,7 @@ from signoff.core.base.numbers import json_text
 from signoff.core.base.text import brief
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
-from signoff.core.policies.levels import STAYS, Asking, Order, Outcome, Quorum, Seat
+from signoff.core.policies.levels import STAYS, Asking, Order, Quorum, Seat, Verdict
 from signoff.core.policies.policy import Terms
 
 _NOBODY = Asking()
@@ -36,7 +36,7 @@ class Vote(Value):
     stands_for: str = ""
     level: int = 0
     round: int = 0
-    verdict: Outcome
+    verdict: Verdict
     decision: Decision
 
     @property
@@ -126,12 +126,12 @@ class Ballot:
     @property
     def yes(self) -> tuple[str, ...]:
         """The ids of the people who have approved."""
-        return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.APPROVE)
+        return tuple(vote.by for vote in self.votes if vote.verdict is Verdict.APPROVE)
 
     @property
     def no(self) -> tuple[str, ...]:
         """The ids of the people who have rejected."""
-        return tuple(vote.by for vote in self.votes if vote.verdict is Outcome.REJECT)
+        return tuple(vote.by for vote in self.votes if vote.verdict is Verdict.REJECT)
 
     @property
     def reached(self) -> bool:
@@ -217,7 +217,7 @@ def require_same_values(
         return
     for vote in votes:
         theirs = vote.decision.payload
-        if vote.verdict is not Outcome.APPROVE or vote.by == said.by or _same(theirs, said.payload):
+        if vote.verdict is not Verdict.APPROVE or vote.by == said.by or _same(theirs, said.payload):
             continue
         other = directory.get(vote.by)
         key, mine, standing = _difference(said.payload, theirs)

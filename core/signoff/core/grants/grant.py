@@ -24,7 +24,7 @@ from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import require_canonical
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Outcome
+from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import GrantRules, Terms
 
 _JSON_TYPES: Final[Mapping[type, str]] = {
@@ -323,7 +323,7 @@ class Grant(Value):
             return f"{self.by} would not be asked"
         if directory.may_be(person, user):
             return f"{self.by} asks for it"
-        unsaid = not self.reason and Outcome.APPROVE in terms.asking(0).reasons
+        unsaid = not self.reason and Verdict.APPROVE in terms.asking(0).reasons
         return "a yes needs a reason, and it was given without one" if unsaid else ""
 
 

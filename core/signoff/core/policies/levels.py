@@ -49,7 +49,7 @@ class Earlier(StrEnum):
     """They may still answer, and what they have said goes on counting."""
 
 
-class Outcome(StrEnum):
+class Verdict(StrEnum):
     """What a person says."""
 
     APPROVE = "approve"
@@ -136,7 +136,7 @@ class Asking(Value):
     quorum: Quorum = 1
     order: Order = Order.ANY
     veto: bool = True
-    reasons: tuple[Outcome, ...] = ()
+    reasons: tuple[Verdict, ...] = ()
     channels: tuple[str, ...] = ()
     slack_channel: str = Field(default="", pattern=r"^([CG][A-Z0-9]{2,32})?$")
     slack_group: str = Field(default="", pattern=r"^(S[A-Z0-9]{2,32})?$")

@@ -22,7 +22,7 @@ from signoff.channels.words.phrases import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
-from signoff.core.policies.levels import Outcome
+from signoff.core.policies.levels import Verdict
 from signoff.core.routing.escalation import advance
 
 _SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
@@ -117,7 +117,7 @@ class ApprovalPages:
                 tried.form if tried.move in _FORM else {},
                 tried.problems,
             ),
-            must_say={one.value: here.needs_reason(one) for one in Outcome},
+            must_say={one.value: here.needs_reason(one) for one in Verdict},
             spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
             + [format_duration(shape.may.extend)],
             open_question=here.open_question,

@@ -17,7 +17,7 @@ from signoff.core.base.hiding import without_secrets
 from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
-from signoff.core.policies.levels import Outcome
+from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
 from signoff.core.simulation.timeline import Step, foresee_rest
@@ -211,7 +211,7 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             until = names.moment(more.get("until"))
             return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
         case What.VOTED:
-            return f"{by} {'approved' if more.get('verdict') == Outcome.APPROVE else 'rejected'}"
+            return f"{by} {'approved' if more.get('verdict') == Verdict.APPROVE else 'rejected'}"
         case What.GRANTED:
             return f"{by} approved similar calls until {names.moment(more.get('until'))}"
     if event.by and event.what in _BY:
@@ -235,7 +235,7 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     """Say who has answered at this level, and whose answer is awaited or comes later."""
     ballot = approval.ballot
     for vote in (*approval.given, *ballot.votes):
-        yes = vote.verdict is Outcome.APPROVE
+        yes = vote.verdict is Verdict.APPROVE
         instead = vote.stands_for not in {"", vote.by}
         for_whom = f" for {names(vote.stands_for)}" if instead else ""
         said = f"{'approved' if yes else 'rejected'}{for_whom} by {vote.decision.channel}"

@@ -87,7 +87,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory, Person
-from signoff.core.policies.levels import Outcome
+from signoff.core.policies.levels import Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -243,7 +243,7 @@ class SlackHandler:
             await self._open(click, views.details_view(shown))
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
-        elif not is_whole(shown) or wanted or offered or approval.needs_reason(Outcome.APPROVE):
+        elif not is_whole(shown) or wanted or offered or approval.needs_reason(Verdict.APPROVE):
             # What is folded on the card is shown before it is approved.
             view = views.approve_view(shown, about, wanted, may_grant=offered)
             await self._open(click, view)

@@ -182,7 +182,7 @@ async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
     first, sent = await cards(office)
     assert "calls like it" not in plain_text(replace(sent["mara"]), SETTINGS)
     (told,) = await says(office, MARA, sent["mara"].token, "approve, and calls like it for 4 hours")
-    assert "lets nobody approve calls beforehand" in told.text
+    assert "lets nobody approve calls in advance" in told.text
     assert (await office.ledger.approval(first.id)).state is State.PENDING
 
 
