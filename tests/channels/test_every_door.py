@@ -40,7 +40,7 @@ from signoff.channels.text_channel import take_text
 from signoff.cli.main import app as commands
 from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals import moves
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import SignoffError
 from signoff.core.directory.people import Directory, Person
@@ -215,3 +215,34 @@ async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, 
         assert event.more["verdict"] == ("approve" if yes else "reject")
     else:
         assert event.more["digest"] == one.digest
+
+
+@pytest.mark.parametrize("door", sorted(DOORS.keys() - {"page"}))
+async def test_nobody_decides_who_has_left_the_directory(house: House, door: str) -> None:
+    """By whatever they still hold: a token, a button, an API token, a caller's identity."""
+    _, (one,) = await paused(house.ledger, asked=[MARA])
+    house.desk = Desk(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
+    text = house.toml.read_text()
+    start, end = text.index("[[people]]"), text.index('[[people]]\nid = "cleo"')
+    house.toml.write_text((text[:start] + text[end:]).replace('"mara", ', ""))
+    await getattr(house, door)(one, MARA, yes=True)
+    after = await house.ledger.approval(one.id)
+    assert (after.state, after.votes) == (State.PENDING, ())
+
+
+async def test_a_session_of_somebody_who_has_left_is_worth_nothing(house: House) -> None:
+    """They were signed in to the page before the settings changed."""
+    await paused(house.ledger, asked=[MARA])
+    otp = pyotp.parse_uri(await Factors(house.ledger, SETTINGS.secret_key).enroll(MARA, by="test"))
+    before = make_gateway(house.ledger)
+    before.include_router(make_inbox_router(house.desk, SETTINGS))
+    after = make_gateway(house.ledger)
+    left = Desk(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
+    after.include_router(make_inbox_router(left, SETTINGS))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(before), base_url=ORIGIN) as http:
+        await Browser(http, {"mara": otp}, house.ledger).sign_in(MARA)
+        assert (await http.get("/inbox/away")).status_code == 200
+        cookies = http.cookies
+    transport = httpx.ASGITransport(after)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, cookies=cookies) as http:
+        assert "/inbox/sign-in" in (await http.get("/inbox/away")).headers["Location"]

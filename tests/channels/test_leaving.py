@@ -118,3 +118,13 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
     )
     await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
     assert present(await absence_of(channels)).delegate == ""
+
+
+async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says) -> None:
+    """By mail a line names it, and says how it is handed over."""
+    approval, token = await channels.ask()
+    told = await signed(token, f"Away until {UNTIL}, delegate: Cleo Park")
+    text = told["mara"].text
+    assert f"1 request still waits for you: reimburse ({approval.id})." in text
+    assert "Cleo Park can answer as well, and the first answer counts." in text
+    assert "reply to its card with `forward`" in text

@@ -14,18 +14,18 @@ from channels.writing import Post
 from deciding import Desk
 from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.timers.sweep import Sweep
+from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
 from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Claim
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Policy
-from signoff.core.simulation.timeline import foresee
+from signoff.core.simulation.timeline import simulate
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -64,7 +64,7 @@ class Night:
     async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
         """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
         while True:
-            await Sweep(self.roster).once()
+            await DueApprovals(self.roster).once()
             await self.channels.router.drain()
             await self.deliver()
             left = until - self.clock.now()
@@ -344,13 +344,13 @@ async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) ->
 
     approval = await night.ask(policy)
     facts = {**approval.facts, "user": "riley"}
-    foreseen = foresee(
+    foreseen = simulate(
         (policy,),
         night.channels.fallback,
         night.channels.directory,
         facts,
         start=start,
-        reach=lambda who, rules: ways(who, rules, ("email",)),
+        reach=lambda who, rules: targets_of(who, rules, ("email",)),
     )
     while (await night.channels.ledger.approval(approval.id)).state is State.PENDING:
         await night.go(night.clock.now() + 6 * HOUR, step=HOUR / 2)

@@ -126,7 +126,7 @@ async def test_a_mail_that_bounces_does_not_lower_the_bar(office: Channels) -> N
     approval, _ = await office.ask()
     change_to = await office.ledger.approval(approval.id)
     from signoff.broker.ledger.change import Change
-    from signoff.channels.pipeline.deliver import refuse
+    from signoff.channels.pipeline.results import refuse
 
     change = Change()
     now = await office.ledger.now()

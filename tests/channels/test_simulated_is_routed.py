@@ -17,11 +17,14 @@ from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.timers.departures import Departures
 from signoff.broker.work import RouteApproval
 from signoff.channels.forecast import timeline_of
 from signoff.channels.pipeline.route import Router
+from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.moves import Move
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import DecisionRefused
 from signoff.core.directory.hours import Absence
@@ -29,13 +32,24 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.simulation.timeline import End, Said, Timeline
+from signoff.core.routing.departures import next_departure
+from signoff.core.simulation.timeline import End, Says, SimulatedAnswer, Timeline
 from signoff.testing import VirtualClock
 
 NAMES = ("ada", "bo", "cy", "dee", "eve")
 MINUTE = timedelta(minutes=1)
 LIMIT = "limit.expenses >= args.amount"
 NUMBERS = itertools.count()
+TOMORROW = date(2026, 3, 3)
+"""It begins an hour after noon, or two, where the people work."""
+ZONES = ("UTC", "Pacific/Noumea", "Asia/Vladivostok")
+MOVES: dict[Says, Move] = {
+    Says.APPROVE: moves.Approve(reason="in this case"),
+    Says.REJECT: moves.Reject(reason="in this case"),
+    Says.CLAIM: moves.Claim(),
+    Says.ASK: moves.AskBack(text="in this case"),
+    Says.ANSWER: moves.AnswerBack(text="in this case"),
+}
 Happened = list[tuple[What, list[str]]]
 
 
@@ -49,17 +63,18 @@ class World:
     policies: tuple[Policy, ...]
     default: Fallback
     everybody: Directory
-    answers: tuple[Said, ...]
+    answers: tuple[SimulatedAnswer, ...]
     owners: dict[str, str]
     channel_names: tuple[str, ...] = ("email",)
 
 
 def absences(draw: st.DrawFn, name: str) -> tuple[Absence, ...]:
-    """Draw whether somebody is away, with or without a delegate."""
-    if draw(st.integers(0, 4)):
+    """Draw whether somebody is away, or goes away while they are asked, and who decides instead."""
+    start = draw(st.sampled_from([None, None, None, date(2026, 3, 1), TOMORROW, TOMORROW]))
+    if start is None:
         return ()
     delegate = draw(st.sampled_from(["", *(one for one in NAMES if one != name)]))
-    return (Absence(start=date(2026, 3, 1), end=date(2026, 3, 31), delegate=delegate),)
+    return (Absence(start=start, end=date(2026, 3, 31), delegate=delegate),)
 
 
 @st.composite
@@ -71,11 +86,22 @@ def directories(draw: st.DrawFn) -> Directory:
         limits = draw(st.sampled_from([{}, {"expenses": 100.0}, {"expenses": 1000.0}]))
         away = absences(draw, name)
         mail = f"{name}@example.com"
-        people.append(Person(id=name, email=mail, manager=boss, limits=limits, away=away))
+        people.append(
+            Person(
+                id=name,
+                email=mail,
+                manager=boss,
+                limits=limits,
+                away=away,
+                time_zone=draw(st.sampled_from(ZONES)),
+            )
+        )
     riley = Person(id="riley", email="riley@example.com", manager=draw(st.sampled_from(NAMES)))
     members = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     pick = draw(st.sampled_from(["everyone", "round-robin"]))
-    return Directory([*people, riley], queues=[Queue(name="q", members=members, pick=pick)])
+    claim = timedelta(minutes=draw(st.sampled_from([3, 30])))
+    queue = Queue(name="q", members=members, pick=pick, claim=claim)
+    return Directory([*people, riley], queues=[queue])
 
 
 REFERENCES = st.sampled_from(
@@ -129,14 +155,15 @@ def worlds(draw: st.DrawFn) -> World:
             on_timeout=draw(st.sampled_from(["reject", "stay"])),
             ask_twice=draw(st.booleans()),
             inform=draw(INFORMED),
+            clock=draw(st.sampled_from(["run", "pause"])),
         )
     asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
     default = Fallback(ask=asked, inform=draw(INFORMED))
     said = st.builds(
-        Said,
-        by=st.sampled_from(NAMES),
+        SimulatedAnswer,
+        by=st.sampled_from([*NAMES, "riley"]),
         at=st.integers(0, 240).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
-        yes=st.sampled_from([True, True, True, False]),
+        says=st.sampled_from([Says.APPROVE, Says.APPROVE, *Says]),
     )
     answers = draw(st.lists(said, max_size=8, unique_by=lambda one: one.at))
     ordered = tuple(sorted(answers, key=lambda one: one.at))
@@ -173,6 +200,7 @@ class Office:
     def __init__(self, world: World, ledger: Ledger, clock: VirtualClock) -> None:
         self.ledger, self.clock, self.people = ledger, clock, world.everybody
         self.desk = Desk(ledger, world.everybody)
+        self.departures = Departures(self.desk.roster)
         self.router = Router(
             ledger,
             policies=world.policies,
@@ -204,22 +232,25 @@ class Office:
         """Do what is due before a moment, or to the end."""
         while True:
             approval = await self.ledger.approval(approval_id)
-            due = approval.next_due
+            gone = next_departure(approval, self.people, self.clock.now())
+            due = min((one for one in (approval.next_due, gone) if one), default=None)
             if approval.state is not State.PENDING or due is None or (until and until < due):
                 return
             self.clock.advance(due - self.clock.now())
-            await self.desk.time_out(approval_id)
+            if due == approval.next_due:
+                await self.desk.time_out(approval_id)
+                await self.router.drain()
+            await self.departures.once()
             await self.router.drain()
 
-    async def answer(self, approval_id: str, said: Said) -> bool:
+    async def answer(self, approval_id: str, said: SimulatedAnswer) -> bool:
         """Let somebody answer, and say whether that counts; after the end nobody is heard."""
         person = self.people.get(said.by)
         if person is None or (await self.ledger.approval(approval_id)).state is not State.PENDING:
             return True
         self.clock.advance(said.at - self.clock.now())
-        move = self.desk.approve if said.yes else self.desk.reject
         try:
-            await move(approval_id, person, channel="cli", reason="in this case")
+            await self.desk.made(approval_id, MOVES[said.says], person)
         except DecisionRefused:
             return False
         await self.router.drain()
@@ -250,7 +281,7 @@ def foreseen(timeline: Timeline) -> Happened:
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(world=worlds())
 def test_what_is_simulated_is_what_the_router_does(

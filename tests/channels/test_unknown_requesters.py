@@ -8,14 +8,14 @@ from builders import CLEO, MARA, NOON, RILEY, people
 from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.channels.forecast import call_facts
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.simulation.forecast import End
-from signoff.core.simulation.timeline import foresee
+from signoff.core.simulation.timeline import simulate
 from signoff.worker.adk.answers import refusal
 
 UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
@@ -57,13 +57,13 @@ async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
 )
 def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
     """What `policy explain` shows is what the router does."""
-    line = foresee(
+    line = simulate(
         [Policy(name="p", ask=("mara",))],
         Fallback(),
         Directory([MARA], strangers=strangers),
         call_facts("reimburse", user="stranger"),
         start=NOON,
-        reach=lambda found, rules: ways(found, rules, {"email"}),
+        reach=lambda found, rules: targets_of(found, rules, {"email"}),
     )
     assert [one.what for one in line.steps] == whats
     assert line.end is End.REJECT

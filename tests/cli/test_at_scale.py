@@ -133,3 +133,14 @@ def test_what_is_decided_is_not_shown(invoke: Invoke, on_ledger: OnLedger) -> No
         on_ledger(partial(_reject, one))
     done = invoke("approvals", "review", "--as", "mara")
     assert "Nothing that waits for you may be approved with others." in done.stdout
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_review_says_what_it_leaves_out(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Two are shown and approved, and one is left for the next review."""
+    made = on_ledger(_harmless)
+    done = invoke("approvals", "review", "--as", "mara", "--limit", "2", input="2\n")
+    assert done.exit_code == 0, done.output
+    assert "1 more may be approved together after these." in done.stdout
+    after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
+    assert sorted(one.state for one in after) == [State.APPROVED] * 2 + [State.PENDING] * 2

@@ -28,7 +28,7 @@ from signoff.broker.ledger.store import Store
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker import shapes
 
 
@@ -56,7 +56,7 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
     store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
-    await Crew(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    await Executor(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
     await apps.close()
     await ledger.close()
 

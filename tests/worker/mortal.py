@@ -88,7 +88,7 @@ def living(office: Office, life: Life) -> Iterator[None]:
 async def work(office: Office, stage: str, life: Life) -> None:
     """Work on a stage for as long as a life lasts, and leave behind what a dead process leaves."""
     with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
-        await asyncio.create_task(office.crew.drain(stage))
+        await asyncio.create_task(office.executor.drain(stage))
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
         for key in await client.keys("*lease:*"):

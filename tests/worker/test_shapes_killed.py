@@ -21,7 +21,7 @@ from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.mortal import Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
 from worker.shapes import SHAPES, forget, write_folders
@@ -72,7 +72,7 @@ async def office(
     guard = GuardPlugin(ledger)
     apps = Apps(folder, InMemorySessionService(), lambda: guard)
     desk = Desk(ledger, Directory([MARA]))
-    yield Office(ledger, desk, Crew(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
+    yield Office(ledger, desk, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
     await apps.close()
     await ledger.close()
 
@@ -89,7 +89,7 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
         stage = stages.resume(app) if number else stages.run(app)
         if number == turn:
             await work(office, stage, life)
-        await office.crew.drain(stage)
+        await office.executor.drain(stage)
         run = await office.ledger.run(run.id)
         if run.state is not RunState.PAUSED:
             return run if number >= turn else None

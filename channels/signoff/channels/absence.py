@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import structlog
 
 from signoff.broker.decisions import Decisions
+from signoff.broker.hand_over import HandedOver, waits_for
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.words.phrases import About, Words
+from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
+from signoff.core.base.shown_text import one_line
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reply import Away, Back
+
+_NAMED: Final = 5
+"""Requests that are named before the others are counted."""
+
+_BY_MAIL: Final = (
+    "To hand one over for good, reply to its card with `forward` and their name; the page "
+    "*Absence* hands over all."
+)
 
 log = structlog.get_logger(__name__)
 
@@ -45,9 +59,12 @@ class Leavings:
         back = isinstance(reply, Back)
         absence = None if isinstance(reply, Back) else await self._absence(reply, person)
         also = answer.also.copy()
-        words = absence_words(
-            absence, self._decisions.directory, end='answer with "back" on the first line'
-        )
+        directory, waiting = self._decisions.directory, ""
+        if absence is not None:
+            found = await waits_for(self._decisions.ledger, person.id)
+            waiting = waiting_words(found, absence, directory, how=_BY_MAIL)
+        end = 'answer with "back" on the first line'
+        words = absence_words(absence, directory, end=end, waiting=waiting)
         answer_back(also, answer, Notice(person.id, About.DONE, words))
         more = {"channel": answer.holder.channel, **answer.more}
         people = self._decisions.people
@@ -86,13 +103,16 @@ def person_called(directory: Directory, name: str) -> str:
     return named[0].id
 
 
-def absence_words(absence: Absence | None, directory: Directory, *, end: str) -> Words:
+def absence_words(
+    absence: Absence | None, directory: Directory, *, end: str, waiting: str = ""
+) -> Words:
     """Return what was noted of somebody who has proven no second factor.
 
     Args:
         absence: What was set, None for somebody who is back.
         directory: Has the delegate's name.
         end: How the person ends it, in words.
+        waiting: What still waits for them; see `waiting_words`.
     """
     if absence is None:
         return Words("You are back", "What is asked of you comes to you again, from now on.")
@@ -100,7 +120,41 @@ def absence_words(absence: Absence | None, directory: Directory, *, end: str) ->
     instead = f"{delegate.shown} decides instead of you" if delegate else "nobody decides instead"
     return Words(
         f"You are away until {absence.end}",
-        f"From {absence.start} to {absence.end}, {instead}. What you have been asked already is "
-        "still yours, and you are still asked for what takes a second factor: set the absence on "
-        f"the inbox page to include that.\n\nTo end it, {end}.",
+        f"From {absence.start} to {absence.end}, {instead}. You are still asked for what takes a "
+        "second factor: set the absence on the inbox page to include that."
+        f"{waiting and chr(10) * 2}{waiting}\n\nTo end it, {end}.",
     )
+
+
+def waiting_words(
+    waiting: Sequence[Approval], absence: Absence, directory: Directory, *, how: str = ""
+) -> str:
+    """Return what still waits for somebody who goes away, and what happens to it; "" for nothing.
+
+    Args:
+        waiting: What waits for them.
+        absence: When they are away, and who decides instead.
+        directory: Has the delegate's name.
+        how: How they hand it over, in words.
+    """
+    if not waiting:
+        return ""
+    calls = [f"{one_line(one.call.name)} ({one.id})" for one in waiting[:_NAMED]]
+    more = len(waiting) - _NAMED
+    named = ", ".join(calls) + (f" and {more:,} more" if more > 0 else "")
+    many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
+    delegate = directory.find(absence.delegate)
+    when = f"From {absence.start} on"
+    then = (
+        f"{when} {delegate.shown} can answer as well, and the first answer counts. {how}".rstrip()
+        if delegate is not None
+        else f"{when} the next level is asked where the others who are asked are too few."
+    )
+    return f"{many} for you: {named}. {then}"
+
+
+def handed_words(handed: HandedOver, to: Person) -> str:
+    """Return what came of handing over; "" where nothing was handed over or refused."""
+    said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
+    said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]
+    return " ".join(said)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Asked
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -16,7 +16,7 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.selection import NO_TURNS, owners_of
-from signoff.core.simulation.timeline import Said, Timeline, foresee
+from signoff.core.simulation.timeline import SimulatedAnswer, Timeline, simulate
 
 
 class Rulebook(Protocol):
@@ -68,10 +68,10 @@ def timeline_of(
     directory: Directory | None = None,
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
-    answers: Sequence[Said] = (),
+    answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
-    """Return what happens to a call if nobody answers, by `timeline.foresee`.
+    """Return what happens to a call if nobody answers, by `timeline.simulate`.
 
     Args:
         rules: The settings.
@@ -89,9 +89,9 @@ def timeline_of(
     enabled = frozenset(rules.channel_names)
 
     def reach(people: Sequence[Person], rules: Asking) -> tuple[Asked, ...]:
-        return ways(people, rules, enabled)
+        return targets_of(people, rules, enabled)
 
-    return foresee(
+    return simulate(
         rules.policies,
         rules.default,
         directory or rules.everybody,

@@ -62,12 +62,13 @@ def _text(message: Message, card: Card) -> str:
     if message.kind is Kind.CARD:
         lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
         lines.append(f"Requested by: {card.requester}")
-        lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
+        lines += [f"{one.who}, {moment(one.at, message.zone)}: {one.text}" for one in card.comments]
         if card.claimed and card.claimed_until is not None:
-            lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
+            until = moment(card.claimed_until, message.zone)
+            lines.append(f"Claimed by: {card.claimed}, until {until}")
         lines += [f"Level: {card.level}" if card.level else "", card.escalated, card.progress]
         if card.deadline is not None:
-            lines.append(f"Answer until: {moment(card.deadline)}")
+            lines.append(f"Answer until: {moment(card.deadline, message.zone)}")
         if card.fields:
             lines.append(f"To be filled in: {', '.join(map(_field, card.fields))}")
         lines.append(f"Digest: {card.digest}")

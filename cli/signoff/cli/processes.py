@@ -27,6 +27,7 @@ from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
@@ -68,7 +69,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
-    from signoff.worker.executor import Crew  # noqa: PLC0415
+    from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -103,12 +104,13 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         ),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(
+    executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
         slots=settings.agents.concurrency,
         valid_for=valid_for,
+        hide=settings.all_hidden,
     )
 
     runners.look_over([name for name in names if name not in remote])
@@ -122,8 +124,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
-        register=lambda loop: tasks.register(parts.celery, loop, crew),
-        stopping=crew.begin_nothing_more,
+        register=lambda loop: tasks.register(parts.celery, loop, executor),
+        stopping=executor.begin_nothing_more,
         close=close,
     )
 
@@ -193,6 +195,8 @@ def run_channels(settings: Settings) -> int:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
+    besides["vacancies"] = vacant.run_forever()
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:
@@ -284,7 +288,7 @@ def prepare(settings: Settings, kind: str) -> None:
     Raises:
         ConfigErrors: There are errors.
     """
-    logs.configure(settings.log)
+    logs.configure(settings.logging)
     for warning in require(settings, kind):
         log.warning("config.warning", problem=str(warning))
 

@@ -19,7 +19,7 @@ from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
@@ -30,9 +30,10 @@ from signoff.core.base.errors import (
     DecisionRefused,
     GrantRefused,
     IllegalMove,
+    NotAnApprover,
     PayloadError,
 )
-from signoff.core.directory.people import Directory
+from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant, grant_id
 from signoff.core.grants.moves import GiveGrant
 from signoff.core.routing.escalation import advance, is_due, pass_on
@@ -125,7 +126,7 @@ class Extras:
     acknowledges: Callable[[ApprovalError], bool] = _never
     on_commit: OnCommit | None = None
     watched: Watch = Watch.NO
-    seen: Standing | None = None
+    seen: Current | None = None
 
 
 NOTHING: Final = Extras()
@@ -180,7 +181,7 @@ class Decisions:
         seen = [extras.seen] if extras.seen is not None else []
 
         async def attempt() -> Outcome:
-            here = seen.pop() if seen else await self.ledger.standing(approval_id)
+            here = seen.pop() if seen else await self.ledger.current(approval_id)
             try:
                 change, taken = await self._made(here, move, actor, extras)
             except REFUSALS as error:
@@ -201,7 +202,7 @@ class Decisions:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be judged, or the refusal could not be noted.
         """
-        here = await self.ledger.standing(approval_id)
+        here = await self.ledger.current(approval_id)
         try:
             judged = await self._judged(here, move, actor)
         except REFUSALS as error:
@@ -270,7 +271,7 @@ class Decisions:
                     approval, error, actor, {"verdict": "revoke"}, extras, now=now
                 )
             events = with_details(events, actor.details)
-            change = _along(extras).put(revoked, was=was).note(events)
+            change = _changes_of(extras).put(revoked, was=was).note(events)
             taken = Taken(approval, events, revoked)
             if extras.on_commit is not None:
                 await extras.on_commit(change, taken)
@@ -281,7 +282,7 @@ class Decisions:
         return await self.ledger.decide_again(attempt)
 
     async def _made(
-        self, seen: Standing, move: Move, actor: Actor, extras: Extras
+        self, seen: Current, move: Move, actor: Actor, extras: Extras
     ) -> tuple[Change, Taken]:
         """Return the change that makes a move, and what comes of it.
 
@@ -293,7 +294,7 @@ class Decisions:
         own, grant = events, None
         details = {**actor.details, **move.details}
         events = with_details(events, details)
-        change = _along(extras)
+        change = _changes_of(extras)
         if approval.passed:
             approval, passed = await self._pass_on(change, approval, now)
             events = (*events, *passed)
@@ -317,12 +318,14 @@ class Decisions:
             await extras.on_commit(change, taken)
         return change, taken
 
-    async def _judged(self, seen: Standing, move: Move, actor: Actor) -> _Judged:
+    async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
         """Make a move of where an approval stands by now, whether or not a timer has run."""
         was, _, now = seen
         if is_due(was, now):
             await self.roster.refresh()
-        roster = self.roster
+        roster, who = self.roster, actor.who
+        if isinstance(who, Person) and roster.directory.get(who.id) is None:
+            raise NotAnApprover(f"{who.shown} is not in the directory any more.")
         here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
         if here.state is not State.PENDING:
             here, due = was, ()
@@ -372,7 +375,7 @@ class Decisions:
         if not ends and await self._was_done(extras.also):
             # The same thing came before, and was taken then.
             return refused
-        change = _along(extras) if ends else Change()
+        change = _changes_of(extras) if ends else Change()
         more = {**actor.details, **wanted}
         event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
         change.note([event])
@@ -416,7 +419,7 @@ def _wanted(move: Move) -> dict[str, JsonValue]:
     return {"verdict": move.name, **move.details}
 
 
-def _along(extras: Extras) -> Change:
+def _changes_of(extras: Extras) -> Change:
     return Change() if extras.also is None else extras.also.copy()
 
 

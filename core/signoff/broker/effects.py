@@ -9,6 +9,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.work import (
     AnnounceMilestone,
     AskLevel,
+    AskOthers,
     CloseCard,
     CloseLevel,
     Remind,
@@ -17,6 +18,7 @@ from signoff.broker.work import (
     UpdateCard,
 )
 from signoff.core.approvals.approval import Approval, Asked, State
+from signoff.core.approvals.deliveries import is_short
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.run import Run, RunState, Watch
@@ -55,6 +57,8 @@ def moved(
         return change
     here = cards is not None and after.turn != was.turn
     _follow(change, was, after, route=not here)
+    if is_short(was, after):
+        change.send(AskOthers(approval=after.id, turn=after.turn))
     if cards is not None and here:
         after, asked = cards(change, after)
         events = (*events, *asked)

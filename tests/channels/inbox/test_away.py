@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from builders import CLEO, MARA, present
+from builders import CLEO, MARA, paused, present
 from channels.conftest import Channels
 from signoff.broker.ledger import audit
 from signoff.core.approvals.events import Event, What
@@ -108,3 +108,18 @@ async def test_a_form_of_another_page_changes_nothing(
     assert (await browser.post(action, form, Sec_Fetch_Site="cross-site")).status_code == 403
     assert (await browser.post(action, form | {"csrf": "x"})).status_code == 403
     assert await absence_of(office) is None
+
+
+async def test_what_waits_is_shown_and_handed_over(browser: Browser, office: Channels) -> None:
+    """A link to each, and one tick for all of them; without a delegate nothing is handed over."""
+    _, (approval,) = await paused(office.ledger, asked=[MARA])
+    await browser.sign_in()
+    page = (await browser.get(PATH)).text
+    assert "1 still waiting for you" in page
+    assert f"/inbox/approvals/{approval.id}" in page
+    said = await say(browser, until=UNTIL, hand_over="1")
+    assert "name a delegate" in said.text
+    said = await say(browser, until=UNTIL, hand_over="1", delegate="cleo")
+    assert said.status_code == 303
+    assert (await office.ledger.approval(approval.id)).ballot.own == ("cleo",)
+    assert "still waiting for you" not in (await browser.get(PATH)).text

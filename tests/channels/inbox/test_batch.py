@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
+from signoff.channels.inbox.pages import batch
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
@@ -207,3 +208,27 @@ async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office
     assert await states(office, [one]) == [State.APPROVED]
     assert "is already approved" in (await browser.get(looked_at([one]))).text
     assert present((await office.ledger.approval(one.id)).decision).by == MARA.id
+
+
+async def test_all_that_can_be_approved_together_are_shown_at_once(
+    browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ticking each: the oldest ones, in full, and how many are left; others stay out."""
+    monkeypatch.setattr(batch, "MOST", 2)
+    found = await opened(office)
+    office.policies = (PLAIN,)
+    plain, _ = await office.ask(amount=9000)
+    await browser.sign_in()
+    assert "/inbox/batch?all=1" in (await browser.get("/inbox/")).text
+
+    shown = await browser.get("/inbox/batch?all=1")
+
+    assert [one.digest in shown.text for one in (*found, plain)] == [True, True, False, False]
+    assert "1 more can be approved together after these." in shown.text
+    await browser.post("/inbox/batch", forms_of(shown)["/inbox/batch"])
+    assert await states(office, found) == [State.APPROVED, State.APPROVED, State.PENDING]
+    rest = await browser.get("/inbox/batch?all=1")
+    assert "more can be approved" not in rest.text
+    await browser.post("/inbox/batch", forms_of(rest)["/inbox/batch"])
+    assert await states(office, [*found, plain]) == [*[State.APPROVED] * 3, State.PENDING]
+    assert (await browser.get("/inbox/batch?all=1")).status_code == 400

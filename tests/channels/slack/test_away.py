@@ -13,7 +13,7 @@ import pytest
 from slack_bolt import App, BoltRequest
 from slack_bolt.authorization import AuthorizeResult
 
-from builders import MARA, present
+from builders import MARA, paused, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
@@ -281,3 +281,16 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
             assert ours.status_code == 200
     assert [one["callback_id"] for one in read] == [AWAY, AWAY]
     assert (await absence_of(office)) == Absence(start=today, end=today)
+
+
+async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
+    """The modal says how many wait, and one tick gives them to whoever stands in."""
+    today = await today_of(office)
+    _, (approval,) = await paused(office.ledger, asked=[MARA])
+    await office.handler.handle(shortcut())
+    assert "1 request still waiting for you" in str(office.workspace.views[-1])
+    values = filled(today, today + DAY, delegate=CLEO_AT)
+    tick = {"type": "checkboxes", "selected_options": [{"value": "hand_over"}]}
+    said = await office.submit(values | {"hand_over": tick})
+    assert "Cleo Park has 1 of your requests now." in str(said["view"])
+    assert "mara" not in (await office.ledger.approval(approval.id)).ballot.own

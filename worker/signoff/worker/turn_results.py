@@ -12,6 +12,7 @@ from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import Run
+from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.port import Pause, Turn
 
@@ -33,6 +34,7 @@ def turn_ended(
     proposers: Mapping[int, Approval],
     *,
     now: datetime,
+    hide: Hidden = (),
 ) -> Change:
     """Return the change for a turn that came to its end.
 
@@ -43,6 +45,7 @@ def turn_ended(
         handed: The ids of those whose answers it was resumed with.
         proposers: By the index of a pause: the rejection that proposed this very call.
         now: The present.
+        hide: What may have to be hidden of a call until its policy is known.
 
     Raises:
         NotCanonical: The arguments of a call that waits have no digest.
@@ -66,7 +69,7 @@ def turn_ended(
             # The rejection may be the very answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
-        approval = _open(change, pause, proposer, now=now)
+        approval = _open(change, pause, proposer, now=now, hide=hide)
         opened.append(approval.id)
         if proposer is not None and approval.supersedes:
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
@@ -90,7 +93,14 @@ def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
     return Change().put(run.paused(run.waiting, decided=decided), was=run)
 
 
-def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datetime) -> Approval:
+def _open(
+    change: Change,
+    pause: Pause,
+    proposer: Approval | None,
+    *,
+    now: datetime,
+    hide: Hidden,
+) -> Approval:
     """Open the approval of a call that waits, linked to the rejection that proposed it."""
     # A proposal is taken up once, also by two calls of one turn.
     linked = proposer is not None and not proposer.superseded_by
@@ -103,6 +113,7 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
+        hide=hide,
     )
     change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval

@@ -373,6 +373,7 @@ class BundleDelivery:
             name=person.shown if person else work.person,
             address=address,
             at=now,
+            zone=self._directory.zone_of(work.person),
         )
 
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
@@ -387,7 +388,7 @@ class BundleDelivery:
         ended = approval.state is not State.PENDING
         outcome = approval.outcome(self._directory) if ended else "went on to others"
         return Entry(
-            title=shape.title,
+            title=shape.line,
             about=_about(shape),
             requester=shape.requester,
             deadline=approval.deadline,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -75,6 +75,7 @@ class Message:
         name: The person's name, for a salutation.
         address: Where to, in the channel's terms.
         at: The present, by the ledger's clock (UTC).
+        zone: Where the clock of the person stands: all times are written by it.
         token: What lets the person answer (secret), "" where no answer is expected.
         headline: For all but a card: the one line that says it all.
         text: For all but a card: the rest, paragraphs separated by blank lines.
@@ -113,6 +114,7 @@ class Message:
     copies: tuple[str, ...] = ()
     turn: str = ""
     offers: str = ""
+    zone: tzinfo = UTC
     entries: tuple[Entry, ...] = ()
 
 
@@ -194,6 +196,7 @@ class LinkMail:
         until: Until when the link is good (UTC).
         link: The link; somebody with it and with the browser that asked for it is the person.
         browser: Which browser has asked, in our own words.
+        zone: See `Message.zone`.
     """
 
     id: str
@@ -204,6 +207,7 @@ class LinkMail:
     until: datetime
     link: str
     browser: str
+    zone: tzinfo = UTC
 
 
 class MailsLinks(Protocol):

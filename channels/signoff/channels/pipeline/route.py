@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import structlog
@@ -31,7 +32,7 @@ from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import remind
-from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
+from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
@@ -43,7 +44,8 @@ from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
-from signoff.core.routing.escalation import is_due, move_on
+from signoff.core.routing.departures import stand_in, too_few
+from signoff.core.routing.escalation import go_past, is_due
 from signoff.core.routing.selection import (
     UNMANNED,
     Choice,
@@ -170,7 +172,7 @@ class Router:
                 self._rules_of,
                 self._decisions.directory,
                 also=Change().ack(item),
-                told=tell_use,
+                told=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))
@@ -206,6 +208,9 @@ class Router:
             ):
                 return change
             case AskLevel():
+                if self._present(approval, now)[0] is not approval:
+                    # Somebody whose turn it is now has gone before it was.
+                    return self._reach(item, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
             case Remind(nth=nth):
@@ -296,62 +301,88 @@ class Router:
         people = [
             person
             for one in ballot.awaited
-            if one in ballot.own and one not in has
+            if one in ballot.own and one not in has and one not in approval.absent
             if (person := self._decisions.directory.get(one)) is not None
         ]
-        return ways(people, ballot.rules, self._channels)
+        return targets_of(people, ballot.rules, self._channels)
 
-    def _reach(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask those by mail whom another channel has refused, or others where too few are left."""
-        if not deliveries.is_reachable(approval):
-            return self._ask_others(item, approval, now)
-        change = Change().ack(item)
-        if mails := self._not_mailed(approval, deliveries.unreached(approval)):
-            after, events = approval.asked_too(mails, now=now)
-            send_cards(change.put(after, was=approval).note(events), after, only=mails, now=now)
-            return change
-        # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
-        return change if deliveries.can_be_met(approval) else self._ask_others(item, approval, now)
+    def _reach(self, item: Item, was: Approval, now: datetime) -> Change:
+        """Ask in the place of those who have gone or whom a channel has refused.
 
-    def _ask_others(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask by mail, at the next level, or the default: too few can be reached as it stands."""
-        terms, none = approval.terms, not deliveries.is_reachable(approval)
-        if none and terms is not None and (mails := self._not_mailed(approval)):
+        They are stood in for, or asked by mail. When those who can still answer are too few, the
+        next level is asked, or the default.
+        """
+        approval, noted = self._present(was, now)
+        left = deliveries.is_reachable(approval)
+        mails = self._not_mailed(approval, deliveries.unreached(approval) if left else None)
+        if not left and not mails:
+            return self._ask_others(item, was, approval, noted, now)
+        if not left and approval.terms is not None:
             start = again(approval, self._decisions.directory, now=now)
             why = "nobody can be reached as the policy wants; they are asked by mail"
-            return self._put(item, approval, terms, start, mails, notes=(why,), now=now)
-        why = "nobody who was asked can be reached" if none else self._too_few(approval)
-        moved = move_on(
+            return self._put(
+                item,
+                approval,
+                approval.terms,
+                start,
+                mails,
+                notes=(why,),
+                now=now,
+                was=was,
+                noted=noted,
+            )
+        if not mails and not deliveries.can_be_met(approval):
+            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+            return self._ask_others(item, was, approval, noted, now)
+        change, after = Change().ack(item), approval
+        if mails:
+            after, events = approval.asked_too(mails, now=now)
+            send_cards(change, after, only=mails, now=now)
+            noted = (*noted, *events)
+        after, events = self._cards(change, after, now)
+        if after is not was:
+            change.put(after, was=was).note((*noted, *events))
+            follow(change, was, after, turns=self._decisions.roster.turns)
+        return change
+
+    def _present(self, approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
+        """Return an approval with those who stand in for people who have gone."""
+        roster = self._decisions.roster
+        return stand_in(approval, roster.directory, now=now, turns=roster.turns.known)
+
+    def _ask_others(
+        self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
+    ) -> Change:
+        """Ask the next level, or the default: too few can be reached as it stands."""
+        none, turns = not deliveries.is_reachable(approval), self._decisions.roster.turns
+        why = too_few(approval, self._decisions.directory, now)
+        alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
+        went = go_past(
             approval,
+            self._fallback,
             self._decisions.directory,
             now=now,
             why=why,
-            turns=self._decisions.roster.turns.known,
-            unreached=True,
+            barred=owners_of(self._owned, approval.facts),
+            turns=turns.known,
         )
-        if moved is not None:
-            after, events = moved
+        if isinstance(went, Choice):
+            went = went.model_copy(update={"stranded": went.stranded or not none})
+            return self._ask(item, approval, went, went.notes, now, was=was, noted=noted)
+        change = Change().ack(item)
+        if went is not None:
+            after, events = went
             if not none:
                 log.error("approval.too_few", approval=approval.id, why=why)
-                alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
                 events = (alarm, *events)
-            change = Change().put(after, was=approval).note(events).ack(item)
-            return follow(change, approval, after, turns=self._decisions.roster.turns)
-        choice = self._choose(approval, now, default=True)
-        before = approval.approvers
-        if choice.start is None or not {one.id for one in choice.people} - before:
-            why = "nobody who can be asked can be reached" if none else why
-            why = f"{why}; the deadline will end it"
-            log.error("approval.unreachable", approval=approval.id, asked=sorted(before))
-            event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
-            return Change().note([event]).ack(item)
-        # Without policies the first note only says that none of them matches.
-        notes = (f"{why}; the default is asked", *choice.notes[1:])
-        fresh = choice.start.without(before).in_round(approval.round + 1)
-        people = tuple(one for one in choice.people if one.id not in before)
-        update = {"people": people, "start": fresh, "stranded": choice.stranded or not none}
-        choice = choice.model_copy(update=update)
-        return self._ask(item, approval, choice, notes, now)
+            change.put(after, was=was).note((*noted, *events))
+            return follow(change, was, after, turns=turns)
+        why = f"{why}; the deadline will end it"
+        log.error("approval.unreachable", approval=approval.id, asked=sorted(approval.approvers))
+        change.note((*noted, approval.note(What.UNROUTABLE, now=now, by="router", why=why)))
+        if approval is not was:
+            follow(change.put(approval, was=was), was, approval, turns=turns)
+        return change
 
     def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
         """Ask the default, whose time begins anew.
@@ -384,11 +415,13 @@ class Router:
         now: datetime,
         *,
         barred: tuple[str, ...] = (),
+        was: Approval | None = None,
+        noted: tuple[Event, ...] = (),
     ) -> Change:
         start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
         rules = choice.terms.asking(start.level)
         people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
-        fresh = ways(people, rules, self._channels)
+        fresh = targets_of(people, rules, self._channels)
         return self._put(
             item,
             approval,
@@ -399,14 +432,8 @@ class Router:
             now=now,
             barred=barred,
             stranded=choice.stranded,
-        )
-
-    def _too_few(self, approval: Approval) -> str:
-        """Say that those who can still answer cannot approve it."""
-        people = [self._decisions.directory.get(one) for one in deliveries.unreached(approval)]
-        names = ", ".join(one.shown for one in people if one is not None)
-        return (
-            f"too few can still answer: {approval.ballot.need} have to, and no card reaches {names}"
+            was=was,
+            noted=noted,
         )
 
     def _not_mailed(
@@ -418,10 +445,11 @@ class Router:
             return ()
         # In the order of the policy; those who may not decide are never among them.
         awaited = approval.ballot.awaited if only is None else only
+        awaited = [one for one in awaited if one not in approval.absent]
         people = (self._decisions.directory.get(one) for one in awaited)
         requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
-        return other_ways(here, able)
+        return other_targets(here, able)
 
     def _put(
         self,
@@ -435,6 +463,8 @@ class Router:
         now: datetime,
         barred: tuple[str, ...] = (),
         stranded: bool = False,
+        was: Approval | None = None,
+        noted: tuple[Event, ...] = (),
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
         asked = with_cards(approval.asked, fresh, start.turn)
@@ -447,11 +477,11 @@ class Router:
             barred=barred,
             stranded=stranded,
         )
-        change = Change().put(after, was=approval).ack(item)
+        change = Change().put(after, was=was or approval).ack(item)
         self._decisions.roster.turns.take(change, start.seats, now=now)
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
-        change.note(events)
+        change.note((*noted, *events))
         if (milestone := milestone_of(approval, after)) is not None:
             work = AnnounceMilestone(approval=after.id, milestone=milestone, of_turn=after.turn)
             self._announce(change, work, after)

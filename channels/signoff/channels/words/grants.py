@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from signoff.channels.words.phrases import Words, moment, one_paragraph
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.cards.card import one_line, topic
@@ -12,14 +14,14 @@ _REVOKE = "revoke"
 """What is answered, and what a button says, to take a grant back."""
 
 
-def granted(approval: Approval, grant: Grant) -> Words:
+def granted(approval: Approval, grant: Grant, *, zone: tzinfo) -> Words:
     """Return to the person who gave a grant what it covers, and how it is taken back."""
     vary, limits = grant.scope.vary, grant.scope.limits
     differ = f"{', '.join(map(one_line, vary))} may differ; " if vary else ""
     within = f" It must hold that {' and '.join(map(one_line, limits))}." if limits else ""
     calls = "call" if grant.uses == 1 else "calls"
     return Words(
-        f"Granted: calls like this of {topic(approval)} until {moment(grant.expires_at)}",
+        f"Granted: calls like this of {topic(approval)} until {moment(grant.expires_at, zone)}",
         f"The next {grant.uses} {calls} like it, for the same requester, will be approved in your "
         f"name, and you will not be asked: {differ}everything else has to be the same.{within}"
         f"\n\nYou are told of the first and of the last one. {_how_back(grant)}",
@@ -54,11 +56,11 @@ def no_grant(approval: Approval, problem: str) -> Words:
     return Words(f"Nothing has changed for calls like {topic(approval)}", one_paragraph(problem))
 
 
-def used(approval: Approval, grant: Grant) -> Words:
+def used(approval: Approval, grant: Grant, *, zone: tzinfo) -> Words:
     """Return to the person who gave a grant that it was used for the first time."""
     return Words(
         f"First use: a call like {topic(approval)} was approved in your name",
-        f"You granted it for {grant.uses} calls until {moment(grant.expires_at)}; "
+        f"You granted it for {grant.uses} calls until {moment(grant.expires_at, zone)}; "
         f"{grant.left} are left. {_how_back(grant)} `signoff grants show {grant.id}` lists what it "
         "has decided.",
         _REVOKE,

@@ -51,7 +51,7 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
 
     session = ctx.find_root().obj
     settings = load_settings(session.config if isinstance(session, Session) else None, kind)
-    log.configure(LogSettings(level="warning", redact=settings.log.redact))
+    log.configure(LogSettings(level="warning", redact=settings.logging.redact))
     return settings
 
 

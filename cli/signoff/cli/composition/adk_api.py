@@ -58,12 +58,13 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             rate=settings.gateway.rate,
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,
-            elsewhere=_elsewhere(settings.agents.remote, stack),
+            hide=settings.all_hidden,
+            remote_sessions=_remote_sessions(settings.agents.remote, stack),
         )
     )
 
 
-def _elsewhere(
+def _remote_sessions(
     remote: Mapping[str, RemoteApp], stack: AsyncExitStack
 ) -> Mapping[str, BaseSessionService]:
     """Return the sessions of the agents behind API servers, by app."""

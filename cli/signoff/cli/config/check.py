@@ -21,7 +21,7 @@ from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Group, Level
-from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing, Rules
+from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
 
 Found = tuple[Loc, Fault]
 
@@ -350,9 +350,8 @@ def _gateway(settings: Settings) -> Iterator[Found]:
 
 
 def _inbox(settings: Settings) -> Iterator[Found]:
-    rules = [(("policies", at), one.second_step) for at, one in enumerate(settings.policies)]
-    for loc, second_step in [*rules, (("default",), settings.default.second_step)]:
-        if second_step not in {"", "false"} and not settings.inbox.url:
+    for loc, rule in settings.rules:
+        if rule.second_step not in {"", "false"} and not settings.inbox.url:
             message = "there is no page on which anybody could take a second step"
             remedy = "Set url and secret_key under [inbox], or take second_step out."
             yield (*loc, "second_step"), _error(message, remedy)
@@ -388,11 +387,7 @@ def _slack(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled:
         return
     remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
-    rules: list[tuple[Loc, Rules]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         if "slack" in rule.channels:
             yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
         if rule.slack_channel:

@@ -20,13 +20,9 @@ Found = tuple[Loc, Fault]
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
-    rules: list[tuple[Loc, Routing]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         yield from _end(loc, rule)
         yield from _told_by(settings, (*loc, "notify_by"), rule.notify_by)
         if rule.ask or rule.all_of:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
+from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.health import redis_problems
 from signoff.broker.timers.lag import Lag, lag
-from signoff.broker.timers.poison import stuck
+from signoff.broker.timers.poison import poisoned
 from signoff.channels.custom import added_channels
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.imap.check import check as check_mailbox
@@ -32,11 +34,13 @@ from signoff.cli.doctor.inbox import about_inbox
 from signoff.core.approvals import deliveries
 from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
+from signoff.core.routing.vacancies import vacancies
 
 _PATIENCE = 10.0
 _LOGIN = " and takes the login"
 _MOST_DOMAINS = 5
 _SEVERAL = 2
+_MOST_SEATS = 10
 _LEVELS = {
     EmailProof.TOKEN: "it came to the secret address of the card",
     EmailProof.TOKEN_FROM: "it came to the secret address of the card, from the approver's address",
@@ -100,10 +104,28 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         yield _timers(await lag(ledger))
         for finding in await _left_lying(ledger):
             yield finding
+        yield await _seats(ledger, settings)
         for finding in await about_inbox(ledger, settings):
             yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
+
+
+async def _seats(ledger: Ledger, settings: Settings) -> Finding:
+    """Look for seats of the policies for which nobody can be asked, now or within a week."""
+    directory = await People(ledger, settings.everybody).directory()
+    found = vacancies(
+        settings.policies,
+        settings.default,
+        directory,
+        now=await ledger.now(),
+        ahead=timedelta(days=7),
+    )
+    if not found:
+        return Finding("seats", "good", "everybody whom the policies ask is there")
+    text = ". ".join(str(one) for one in found[:_MOST_SEATS])
+    more = f". And {len(found) - _MOST_SEATS:,} more" if len(found) > _MOST_SEATS else ""
+    return Finding("seats", "warning", f"nobody can be asked for {text}{more}")
 
 
 def _processes(living: dict[str, list[str]]) -> list[Finding]:
@@ -156,10 +178,10 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             "decided. `signoff mail quarantine list` shows them"
         )
         findings.append(Finding("quarantined mails", "warning", text))
-    if held := await stuck(ledger):
+    if held := await poisoned(ledger):
         text = (
             f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
-            f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
+            f"{held[0].problem}. Fix that; `signoff approvals show` says since when"
         )
         findings.append(Finding("approvals", "broken", text))
     lost = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -12,13 +11,21 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from signoff.channels.forecast import Rulebook
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, key_text, suggest
+from signoff.cli.config.faults import (
+    ConfigErrors,
+    Fault,
+    Loc,
+    faults_of,
+    key_text,
+    parse_toml,
+    read_text,
+    suggest,
+)
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.base.model import Value
 from signoff.core.base.moments import read_moment
 from signoff.core.directory.hours import TimeZone
-from signoff.core.policies.levels import Outcome
-from signoff.core.simulation.timeline import End
+from signoff.core.simulation.timeline import End, Says
 
 CASES_FILE = "signoff.test.toml"
 """Read from beside the settings unless other files are named."""
@@ -35,12 +42,30 @@ def _levels(value: object) -> object:
     return [value] if flat else value
 
 
-def _delegates(value: object) -> object:
-    """Take a plain list of people for those in whose place nobody is."""
-    return dict.fromkeys(value, "") if isinstance(value, list) else value
+def _absences(value: object) -> object:
+    """Take a plain list of people for those in whose place nobody is, and a text for a delegate."""
+    if isinstance(value, list):
+        return {one: {} for one in value}
+    if not isinstance(value, dict):
+        return value
+    return {key: {"delegate": one} if isinstance(one, str) else one for key, one in value.items()}
 
 
 Moment = Annotated[str, BeforeValidator(_spelled)]
+
+
+class Away(Value):
+    """[cases.away]: when somebody is away, and who decides instead.
+
+    Attributes:
+        start: The first day; before the case begins where it is not set.
+        end: The last day; after the case ends where it is not set.
+        delegate: The id of the delegate, "" for nobody.
+    """
+
+    start: date | None = Field(default=None, alias="from")
+    end: date | None = Field(default=None, alias="to")
+    delegate: str = ""
 
 
 class Expectation(Value):
@@ -59,6 +84,8 @@ class Expectation(Value):
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
         informed: Ids of those who are told and do not decide.
+        title: What the request is called; "" where its policy has no title.
+        hidden: The arguments that nobody is shown.
     """
 
     policy: str | None = None
@@ -72,6 +99,8 @@ class Expectation(Value):
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
     informed: tuple[str, ...] | None = None
+    title: str | None = None
+    hidden: tuple[str, ...] | None = None
 
 
 class Reply(Value):
@@ -79,12 +108,13 @@ class Reply(Value):
 
     Attributes:
         by: The id of the person.
-        says: ``approve`` or ``reject``.
+        says: ``approve``, ``reject``, ``claim``, ``ask`` (the requester) or ``answer`` (as the
+            requester).
         at: When.
     """
 
     by: str
-    says: Outcome = Outcome.APPROVE
+    says: Says = Says.APPROVE
     at: Moment
 
 
@@ -100,7 +130,8 @@ class Case(Value):
         user: Who asks: an id or an address.
         at: When it begins to wait.
         zone: Where clocks show `at`; that of the file where it is not set.
-        away: Who is away the whole time: ids, or a table of ids and delegates.
+        away: Who is away: ids, or a table of ids and delegates, for the whole time. ``{ mara = {
+            from = 2026-11-19, delegate = "tom" } }`` is away from a day on.
         answers: What people answer, in order; nobody else does.
         expect: What shall hold.
     """
@@ -113,7 +144,7 @@ class Case(Value):
     user: str = ""
     at: Moment
     zone: TimeZone | None = None
-    away: Annotated[dict[str, str], BeforeValidator(_delegates)] = Field(default_factory=dict)
+    away: Annotated[dict[str, Away], BeforeValidator(_absences)] = Field(default_factory=dict)
     answers: tuple[Reply, ...] = ()
     expect: Expectation
 
@@ -142,7 +173,7 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
         ConfigErrors: It cannot be read, or cases are about people, policies or moments that there
             are not.
     """
-    text = _read(file)
+    text = read_text(file)
     cases = _parsed(text, file)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
@@ -163,20 +194,9 @@ def zone_of(case: Case, cases: Cases) -> ZoneInfo:
     return ZoneInfo(case.zone or cases.zone)
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "Name a TOML file of cases.", str(file))
-        raise ConfigErrors([fault]) from error
-
-
 def _parsed(text: str, file: Path) -> Cases:
     try:
-        return Cases.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
-        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+        return Cases.model_validate(parse_toml(text, file))
     except ValidationError as error:
         raise ConfigErrors(
             Fault(fault.key, fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
@@ -200,7 +220,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         found: list[tuple[Loc, str]] = [
             (("expect", key), one) for key, ids in named.items() for one in ids
         ]
-        delegates = [one for one in case.away.values() if one]
+        delegates = [one.delegate for one in case.away.values() if one.delegate]
         found += [(("away",), one) for one in (*case.away, *delegates)]
         found += [(("answers", at, "by"), one.by) for at, one in enumerate(case.answers)]
         for way, person in found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +11,12 @@ from zoneinfo import ZoneInfo
 from signoff.channels.forecast import Rulebook, call_facts, timeline_of
 from signoff.cli.policy_cases.cases import Case, Cases, Expectation, read_cases, start_of, zone_of
 from signoff.core.base.errors import ApprovalError
+from signoff.core.base.hiding import having_hidden
 from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.policies.levels import Outcome
-from signoff.core.simulation.timeline import Rung, Said, Timeline
+from signoff.core.simulation.timeline import Rung, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,43 +54,52 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
     start = start_of(case, cases)
     facts = call_facts(case.tool, case.args, app=case.app, agent=case.agent, user=case.user)
     zone = zone_of(case, cases)
-    moments = _wanted([one.at for one in case.answers], start, zone)
-    answers = [
-        Said(by=one.by, at=at.astimezone(UTC), yes=one.says is Outcome.APPROVE)
-        for one, at in zip(case.answers, moments, strict=True)
-    ]
     try:
         timeline = timeline_of(
             rules,
             facts,
             start=start,
-            directory=_without(rules.everybody, case.away, start),
-            answers=answers,
+            directory=people_of(case, rules, start),
+            answers=answers_of(case, cases),
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)
-    failures = tuple(_failures(case.expect, timeline, zone))
+    failures = (
+        *_failures(case.expect, timeline, zone),
+        *_looks(case.expect, timeline, rules.everybody),
+    )
     return Result(file, line, case, failures, timeline)
 
 
-def _without(directory: Directory, away: Mapping[str, str], start: datetime) -> Directory:
-    """Return the directory with these people away for as long as a timeline can be."""
+def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
+    """Return the directory of a case, with who is away in it.
+
+    Args:
+        case: The case.
+        rules: The settings.
+        start: When it begins to wait.
+    """
     day = start.date()
-    return with_absences(
-        directory,
-        {
-            person: Presence(
-                away=(
-                    Absence(
-                        start=day - timedelta(days=2),
-                        end=day + timedelta(days=20 * 366),
-                        delegate=delegate,
-                    ),
-                )
+    long_ago, never = day - timedelta(days=2), day + timedelta(days=20 * 366)
+    absences = {
+        person: Presence(
+            away=(
+                Absence(start=one.start or long_ago, end=one.end or never, delegate=one.delegate),
             )
-            for person, delegate in away.items()
-        },
-    )
+        )
+        for person, one in case.away.items()
+    }
+    return with_absences(rules.everybody, absences)
+
+
+def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
+    """Return what people say in a case, in order."""
+    zone = zone_of(case, cases)
+    moments = _wanted([one.at for one in case.answers], start_of(case, cases), zone)
+    return [
+        SimulatedAnswer(by=one.by, at=at.astimezone(UTC), says=one.says)
+        for one, at in zip(case.answers, moments, strict=True)
+    ]
 
 
 def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:
@@ -117,6 +126,17 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)
+
+
+def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Iterator[str]:
+    """Say what people would see otherwise than expected."""
+    title = timeline.title(directory)
+    if expect.title is not None and expect.title != title:
+        yield f"title: expected {expect.title!r}, is {title!r}"
+    args = timeline.facts.get("args")
+    hidden = having_hidden(args if isinstance(args, dict) else {}, timeline.terms.hide)
+    if expect.hidden is not None and set(expect.hidden) != hidden:
+        yield f"hidden: expected {_listed(expect.hidden)}, is {_listed(sorted(hidden))}"
 
 
 def _moments(

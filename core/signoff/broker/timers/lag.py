@@ -9,7 +9,7 @@ from typing import Final
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible_approval
 from signoff.broker.ledger.store import to_ms
-from signoff.broker.timers.sweep import LEASE
+from signoff.broker.timers.due_approvals import LEASE
 from signoff.core.approvals.approval import State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import RecordUnreadable

@@ -124,8 +124,8 @@ class Access(Value):
     def sees(self, approval: Approval, directory: Directory) -> bool:
         """Say whether its holder may know of an approval.
 
-        That is who is or was asked, who has asked, the others of the queues it was put into, and
-        operators and auditors.
+        That is who is or was asked, who is informed, who has asked, the others of the queues it was
+        put into, and operators and auditors.
         """
         if self.is_admin:
             return True

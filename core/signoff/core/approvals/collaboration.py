@@ -6,7 +6,7 @@ returns the next `Approval` and its events; each `may_…` raises where the move
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from pydantic import JsonValue
@@ -25,6 +25,7 @@ from signoff.core.approvals.parts import (
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import AlreadyDecided, MoveRefused, SecondFactorNeeded, TooLate
 from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
@@ -148,7 +149,7 @@ def release(
         by = directory.get(held.by)
         raise MoveRefused(
             f"{by.shown if by else held.by} has claimed approval {approval.id}; only they can "
-            f"release it before {held.until:%Y-%m-%d %H:%M} UTC."
+            f"release it before {moment_text(held.until, directory.zone_of(who.id))}."
         )
     return _released(approval, by=who.id, why=cleaned(reason), now=now)
 
@@ -158,6 +159,13 @@ def end_claim(approval: Approval, *, now: datetime) -> Moved:
     if approval.claimed is None or approval.claim_at(now) is not None:
         return approval, ()
     return _released(approval, by="", why="the claim ran out", now=now)
+
+
+def end_claim_of(approval: Approval, person: str, *, why: str, now: datetime) -> Moved:
+    """Remove the claim of somebody who has gone; without one nothing changes."""
+    if approval.claimed is None or approval.claimed.by != person:
+        return approval, ()
+    return _released(approval, by="", why=why, now=now)
 
 
 def _usual_claim(approval: Approval, person: Person, directory: Directory) -> timedelta:
@@ -237,7 +245,7 @@ def may_answer_back(
         MoveRefused: The person is not the requester.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(person.id))
     if not approval.is_requester(person, directory):
         raise MoveRefused(
             f"{person.shown} has not asked for approval {approval.id}; only the requester can "
@@ -331,7 +339,7 @@ def may_extend(approval: Approval, who: Who, directory: Directory, *, now: datet
     _must_be_open(approval, directory)
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     if approval.deadline is None:
         raise MoveRefused(f"Approval {approval.id} has no deadline that could be moved.")
     if not time_to_add(approval):
@@ -393,7 +401,7 @@ def may_reassign(
         SecondFactorNeeded: An approval takes a second factor, and none was given for this move.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
         if who.id != of.id:
@@ -464,7 +472,8 @@ def reassign(
     why = cleaned(reason)
     if not why:
         raise MoveRefused("Handing it on needs a reason.")
-    may_take(approval, to, directory)
+    if not any({of.id, to.id} <= place for place in approval.ballot.shared):
+        may_take(approval, to, directory)
     if who.id == to.id:
         raise MoveRefused(
             f"{to.shown} hands over the places of others in approval {approval.id}, and cannot "
@@ -518,14 +527,14 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
         MoveRefused: The person has nothing to do with it, or it is too soon.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     _must_be_concerned(approval, who, directory)
     automatic = [one for one in approval.reminders[: approval.reminded] if one <= now]
     last = max((one for one in (*automatic, approval.reminded_at) if one), default=None)
     if last is not None and now < last + REMIND_EVERY:
         raise MoveRefused(
             f"Those who are asked about approval {approval.id} were reminded at "
-            f"{last:%Y-%m-%d %H:%M} UTC; they can be again an hour later."
+            f"{moment_text(last, directory.zone_of(who.id))}; they can be again an hour later."
         )
     awaited = approval.ballot.awaited
     if not awaited:
@@ -544,9 +553,10 @@ def _must_be_open(approval: Approval, directory: Directory) -> None:
         raise AlreadyDecided(f"Approval {approval.id} is already {approval.outcome(directory)}.")
 
 
-def _must_be_in_time(approval: Approval, now: datetime) -> None:
-    if approval.is_late(now) and not approval.stays_open:
-        raise TooLate(f"Approval {approval.id} expired at {approval.deadline:%Y-%m-%d %H:%M} UTC.")
+def _must_be_in_time(approval: Approval, now: datetime, zone: tzinfo) -> None:
+    deadline = approval.deadline
+    if deadline is not None and approval.is_late(now) and not approval.stays_open:
+        raise TooLate(f"Approval {approval.id} expired on {moment_text(deadline, zone)}.")
 
 
 def _must_be_concerned(approval: Approval, who: Who, directory: Directory) -> None:

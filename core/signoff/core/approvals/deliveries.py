@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval, Moved, Shown
 from signoff.core.approvals.events import Event, What
+from signoff.core.policies.levels import Order
 from signoff.core.policies.policy import OnOutOfOffice
 
 
@@ -19,8 +20,17 @@ def is_reachable(approval: Approval) -> bool:
 
     An out-of-office reply counts as away only where the policy says so.
     """
-    terms, awaited = approval.terms, approval.ballot.awaited
+    terms = approval.terms
+    awaited = [one for one in approval.ballot.awaited if one not in approval.absent]
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
+    has, ballot = {one.person for one in approval.asked}, approval.ballot
+    later = {one for place in ballot.shared for one in place}
+    later |= {*ballot.own} if ballot.rules.order is Order.SEQUENCE else set()
+    if any(one in later and one not in has for one in awaited):
+        # Their card is made as soon as it is their turn, or they have the seat.
+        return True
+    if approval.absent and not awaited:
+        return False
     return any(
         not (asked.problem or (moves_on and asked.away))
         for asked in approval.asked
@@ -29,9 +39,10 @@ def is_reachable(approval: Approval) -> bool:
 
 
 def unreached(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of awaited approvers who got no card: every one was refused.
+    """Return the ids of awaited approvers who got no card, or have gone since.
 
-    An out-of-office reply counts as a refusal only where the policy says so.
+    They got none where every card was refused. An out-of-office reply counts as a refusal only
+    where the policy says so.
     """
     terms = approval.terms
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
@@ -39,7 +50,8 @@ def unreached(approval: Approval) -> tuple[str, ...]:
     found = []
     for person in approval.ballot.awaited:
         cards = [*(one for one in approval.asked if one.person == person), *place]
-        if cards and all(one.problem or (moves_on and one.away) for one in cards):
+        refused = cards and all(one.problem or (moves_on and one.away) for one in cards)
+        if refused or person in approval.absent:
             found.append(person)
     return tuple(found)
 
@@ -49,6 +61,11 @@ def can_be_met(approval: Approval) -> bool:
     ballot = approval.ballot
     gone = {*unreached(approval), *ballot.no}
     return ballot.can_reach(one for one in (*ballot.own, *ballot.stay) if one not in gone)
+
+
+def is_short(was: Approval, approval: Approval) -> bool:
+    """Say whether too few can answer since what has just happened at a level, such as a no."""
+    return was.turn == approval.turn and can_be_met(was) and not can_be_met(approval)
 
 
 def delivered(

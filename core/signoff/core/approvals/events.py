@@ -26,6 +26,7 @@ class What(StrEnum):
     CLAIMED = "claimed"
     RELEASED = "released"
     REASSIGNED = "reassigned"
+    ABSENT = "absent"
     EXTENDED = "extended"
     COMMENTED = "commented"
     ASKED_BACK = "asked_back"
@@ -63,6 +64,7 @@ class What(StrEnum):
     INVITED = "invited"
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
+    VACANT = "vacant"
     LEFT = "left"
     BACK = "back"
     TOKEN_CREATED = "token_created"  # noqa: S105 -- a name

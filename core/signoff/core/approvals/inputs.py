@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text
 from signoff.core.base.shown_text import one_line
 from signoff.core.base.text import brief, plain_line
 from signoff.core.payloads.payload import LONE_FIELD, check_payload, example_value, parse_values
@@ -42,7 +43,7 @@ REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "n
 _MOST_CHOICES: Final = 12
 
 
-class Said(NamedTuple):
+class GivenAnswer(NamedTuple):
     """An answer; `None` is one too, where the schema takes it or a yes or a no alone was said."""
 
     value: JsonValue
@@ -137,7 +138,7 @@ class Form:
 
     def refuse(
         self, reason: str = "", values: Mapping[str, JsonValue] | None = None
-    ) -> Said | None:
+    ) -> GivenAnswer | None:
         """Return the answer of a person who says no; None where the schema has no way to say it.
 
         Args:
@@ -148,15 +149,15 @@ class Form:
             PayloadError: The values that were given do not fit.
         """
         if not self.fields:
-            return Said(value=False)
+            return GivenAnswer(value=False)
         if self.free:
-            return Said(self._checked(values or {}).get(LONE_FIELD))
+            return GivenAnswer(self._checked(values or {}).get(LONE_FIELD))
         if not self.verdict:
             return None
         if values is not None:
-            return Said(self._fitting(self._with_reason(self._checked(values), reason)))
+            return GivenAnswer(self._fitting(self._with_reason(self._checked(values), reason)))
         try:
-            return Said(self._fitting(self._with_reason({self.verdict: False}, reason)))
+            return GivenAnswer(self._fitting(self._with_reason({self.verdict: False}, reason)))
         except PayloadError:
             return None
 
@@ -322,7 +323,7 @@ def _is_shown(form: Form, name: str) -> bool:
     if default is None or default == "" or isinstance(default, list | dict):
         return False
     # What is shown and left untouched must be read as the very default.
-    text = default if isinstance(default, str) else json.dumps(default)
+    text = default if isinstance(default, str) else json_text(default)
     return "\n" not in text and _reads_as(form.fields[name], text, default)
 
 

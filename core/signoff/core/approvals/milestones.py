@@ -111,8 +111,8 @@ def recipients(
 ) -> tuple[Recipient, ...]:
     """Return who is told about a milestone, everybody once.
 
-    People with a card read it there, and the person who caused it knows. A call that was rejected
-    or is not approved has no end that the requester is told of besides.
+    People with a card read it there, and the person who caused it knows. After a rejection the
+    requester is not told of an end besides.
 
     Args:
         approval: As it stands after it.
@@ -164,7 +164,7 @@ def _requester(
             name,
             is_requester=True,
             is_known=person is not None,
-            by=_ways(approval, person),
+            by=_reached_by(approval, person),
             until_done=NotifyOn.DONE in topics and approval.state is State.APPROVED,
         )
 
@@ -177,7 +177,7 @@ def _informed(
     for one in approval.informed:
         person = directory.get(one)
         if person is not None and not _knows(approval, milestone, one, directory):
-            yield Recipient(one, by=_ways(approval, person))
+            yield Recipient(one, by=_reached_by(approval, person))
 
 
 def _knows(approval: Approval, milestone: Milestone, person: str, directory: Directory) -> bool:
@@ -204,7 +204,7 @@ def _is_informed(approval: Approval, person: str, directory: Directory) -> bool:
     return any(directory.is_one(one, person) for one in approval.informed)
 
 
-def _ways(approval: Approval, person: Person | None) -> tuple[str, ...]:
+def _reached_by(approval: Approval, person: Person | None) -> tuple[str, ...]:
     if person is not None and person.notify_by:
         return person.notify_by
     return approval.terms.notify_by if approval.terms is not None else ()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, model_validator
 
+from signoff.core.approvals.hidden import values_without_hidden
 from signoff.core.approvals.parts import Decision
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.hiding import HIDDEN
 from signoff.core.base.model import Value
+from signoff.core.base.numbers import json_text
 from signoff.core.base.text import brief
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
@@ -59,15 +61,18 @@ class Panel:
     Attributes:
         people: The ids of those who are in it.
         quorum: How many of them have to approve.
+        places: How many places they fill, where some of them share one; None where nobody does.
     """
 
     people: tuple[str, ...]
     quorum: Quorum
+    places: int | None = None
 
     @property
     def need(self) -> int:
         """How many yeses it takes."""
-        people, quorum = len(self.people), self.quorum
+        people = len(self.people) if self.places is None else self.places
+        quorum = self.quorum
         match quorum:
             case "all":
                 wanted = people
@@ -93,6 +98,8 @@ class Ballot:
         at_least: The least number of approvals, whatever the quorum says.
         groups: The groups that all have to approve, where there are any. People in several groups
             count in each; people of an earlier level count in none.
+        shared: People who share one place, because somebody went away and others stand in: the
+            first of them who answers fills it.
     """
 
     rules: Asking
@@ -101,6 +108,7 @@ class Ballot:
     votes: tuple[Vote, ...]
     at_least: int = 1
     groups: tuple[Panel, ...] = ()
+    shared: tuple[frozenset[str], ...] = ()
 
     @property
     def need(self) -> int:
@@ -112,7 +120,8 @@ class Ballot:
             yes = self.yes
             missing = (one.need - len({*yes} & {*one.people}) for one in self.groups)
             return max(len(yes) + sum(max(one, 0) for one in missing), self.at_least)
-        return max(Panel(self.own, self.rules.quorum).need, self.at_least)
+        places = len(self._places(self.own))
+        return max(Panel(self.own, self.rules.quorum, places).need, self.at_least)
 
     @property
     def yes(self) -> tuple[str, ...]:
@@ -143,26 +152,45 @@ class Ballot:
         One of an earlier level may still help, and never stands in the way.
         """
         able = {*people}
-        if any(len(able & {*one.people}) < one.need for one in self.groups):
+        if any(len(self._places(able & {*one.people})) < one.need for one in self.groups):
             return False
         wanted = self.at_least if self.groups else self.need
-        return len(able) >= wanted
+        return len(self._places(able)) >= wanted
+
+    @property
+    def filled(self) -> frozenset[str]:
+        """The ids of the people whose place somebody else has filled by an answer."""
+        said = {vote.by for vote in self.votes}
+        return frozenset(
+            one for place in self.shared if place & said for one in place if one not in said
+        )
 
     @property
     def answering(self) -> tuple[str, ...]:
         """The ids of the people who may answer now; an answer may be changed."""
-        said = {vote.by for vote in self.votes}
+        said, filled = {vote.by for vote in self.votes}, self.filled
         own = self.own
         if self.rules.order is Order.SEQUENCE:
-            next_one = next((at for at, one in enumerate(own) if one not in said), len(own))
-            own = own[: next_one + 1]
-        return tuple(dict.fromkeys((*own, *self.stay)))
+            done = said | filled
+            next_one = next((at for at, one in enumerate(own) if one not in done), len(own))
+            beside = self._beside(own[next_one]) if next_one < len(own) else frozenset()
+            own = tuple(one for at, one in enumerate(own) if at <= next_one or one in beside)
+        return tuple(dict.fromkeys(one for one in (*own, *self.stay) if one not in filled))
 
     @property
     def awaited(self) -> tuple[str, ...]:
         """The ids of the people whose answer is awaited now."""
         said = {vote.by for vote in self.votes}
         return tuple(one for one in self.answering if one not in said)
+
+    def _beside(self, person: str) -> frozenset[str]:
+        """Return the ids of those who share a place with somebody, who is one of them."""
+        places = (one for one in self.shared if person in one)
+        return next(places, frozenset({person}))
+
+    def _places(self, people: Iterable[str]) -> set[frozenset[str]]:
+        """Return the places that some people can fill."""
+        return {self._beside(one) for one in people}
 
 
 def stands_for(person: str, seats: Sequence[Seat]) -> str:
@@ -171,8 +199,16 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
     return person if person in mine or not mine else mine[0]
 
 
-def require_same_values(said: Decision, votes: Iterable[Vote], directory: Directory) -> None:
+def require_same_values(
+    said: Decision, votes: Iterable[Vote], directory: Directory, *, hide: Sequence[str] = ()
+) -> None:
     """Refuse an approval with other values than those of an approval that stands.
+
+    Args:
+        said: The approval.
+        votes: Those that stand.
+        directory: The people.
+        hide: The fields whose values nobody is shown.
 
     Raises:
         PayloadError: The values differ; the message names both.
@@ -185,6 +221,11 @@ def require_same_values(said: Decision, votes: Iterable[Vote], directory: Direct
             continue
         other = directory.get(vote.by)
         key, mine, standing = _difference(said.payload, theirs)
+        if hide:
+            seen = [values_without_hidden(one, hide) for one in (said.payload, theirs)]
+            _, mine, standing = _difference(*seen)
+            if seen[0] == seen[1]:
+                mine = standing = f"{key}: {HIDDEN}" if key else HIDDEN
         raise PayloadError(
             f"{other.shown if other else vote.by} has approved this with {standing}, and you say "
             f"{mine}. All who approve have to say the same: approve it with the same values, "
@@ -208,7 +249,7 @@ def _difference(mine: JsonValue, theirs: JsonValue) -> tuple[str, str, str]:
 
 
 def _line(value: JsonValue) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     return brief(text) if value is not None else "nothing"
 
 
@@ -243,13 +284,14 @@ def count(
     mine = [one.person for one in ours] or list(own)
     wanted = terms.ladder[level].all_of if terms and level < len(terms.ladder) else ()
     groups = tuple(
-        Panel(tuple(dict.fromkeys(one.person for one in ours if at in one.groups)), group.quorum)
+        _panel([one for one in ours if at in one.groups], group.quorum)
         for at, group in enumerate(wanted)
     )
     others = [one for one in seats if (one.level, one.round) != here]
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
     found = [one for one in votes if (one.level, one.round) == here or counts(one.level)]
     able = {*mine, *stay}
+    shared = _shared(seats)
     return Ballot(
         rules=terms.asking(level) if terms is not None else _NOBODY,
         own=tuple(dict.fromkeys(mine)),
@@ -257,4 +299,20 @@ def count(
         votes=tuple(vote for vote in found if vote.by in able),
         at_least=terms.at_least if terms is not None else 1,
         groups=groups,
+        shared=shared,
     )
+
+
+def _panel(seats: Sequence[Seat], quorum: Quorum) -> Panel:
+    people = tuple(dict.fromkeys(one.person for one in seats))
+    shared = _shared(seats)
+    spare = sum(len(one) - 1 for one in shared)
+    return Panel(people, quorum, len(people) - spare)
+
+
+def _shared(seats: Sequence[Seat]) -> tuple[frozenset[str], ...]:
+    """Return the people who share a place; everybody with two places of one level fills both."""
+    places: dict[tuple[int, int, str], set[str]] = {}
+    for one in seats:
+        places.setdefault((one.level, one.round, one.stands_for), set()).add(one.person)
+    return tuple(dict.fromkeys(frozenset(one) for one in places.values() if len(one) > 1))

@@ -576,7 +576,7 @@ class Reader:
 
     def _misfit(self, found: Iterable[tuple[str, str]]) -> str:
         try:
-            parse_values(self.context.fields, dict(found))
+            parse_values(self.context.fields, dict(found), self.context.currencies)
         except PayloadError as error:
             return str(error)
         return ""

@@ -227,7 +227,7 @@ def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | N
         twice = next(name for name in names if names.count(name) > 1)
         message = f'"{twice}" was given twice; give it once'
         raise PayloadError(message, key=twice, read=brief(values[twice]), example=f"{twice}: …")
-    return parse_values(reader.context.fields, values)
+    return parse_values(reader.context.fields, values, reader.context.currencies)
 
 
 def _grant(reader: Reader, piece: Piece) -> Grant:

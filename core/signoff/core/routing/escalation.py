@@ -6,13 +6,15 @@ the approval on to where it stands at that moment.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
-from signoff.core.routing.selection import NO_TURNS, first
+from signoff.core.policies.policy import Fallback
+from signoff.core.routing.selection import NO_TURNS, Choice, choose, first
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -77,6 +79,54 @@ def move_on(
     if start is None:
         return None
     return approval.escalate(start, now=now, notes=notes, unreached=unreached)
+
+
+def go_past(
+    approval: Approval,
+    fallback: Fallback,
+    directory: Directory,
+    *,
+    now: datetime,
+    why: str,
+    barred: Collection[str] = (),
+    turns: Turns = NO_TURNS,
+) -> Moved | Choice | None:
+    """Go on because too few of those who are asked can answer; they still may, later on.
+
+    Args:
+        approval: What waits.
+        fallback: Who is asked where no level follows.
+        directory: The people.
+        now: The present (UTC).
+        why: Who is missing, in words.
+        barred: Identities of those who never decide, besides the requester.
+        turns: When the members of queues were last asked.
+
+    Returns:
+        The next level; where there is none, the choice of the default, as far as people can be
+        asked who were not; None where nobody is left.
+    """
+    moved = move_on(approval, directory, now=now, why=why, turns=turns, unreached=True)
+    if moved is not None:
+        return moved
+    choice = choose(
+        (),
+        fallback,
+        directory,
+        approval.facts,
+        now=now,
+        barred=(*approval.barred, *barred),
+        turns=turns,
+        second_step=approval.in_two_steps,
+    )
+    before = approval.approvers
+    if choice.start is None or not {one.id for one in choice.people} - before:
+        return None
+    # Without policies the first note only says that none of them matches.
+    notes = (f"{why}; the default is asked", *choice.notes[1:])
+    fresh = choice.start.without(before).in_round(approval.round + 1)
+    people = tuple(one for one in choice.people if one.id not in before)
+    return choice.model_copy(update={"people": people, "start": fresh, "notes": notes})
 
 
 def pass_on(

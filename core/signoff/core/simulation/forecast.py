@@ -1,4 +1,4 @@
-"""What is foreseen of a call: the levels that are asked, what happens at each, and the end."""
+"""What is simulated of a call: the levels that are asked, what happens at each, and the end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.core.approvals.events import What
+from signoff.core.base.hiding import without_hidden
 from signoff.core.base.model import Value
+from signoff.core.directory.people import Directory
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Seat
 from signoff.core.policies.matching import Considered
 from signoff.core.policies.policy import Terms
+from signoff.core.policies.titles import title_of
 
 
 class End(StrEnum):
@@ -28,18 +31,31 @@ class End(StrEnum):
     that."""
 
 
-class Said(Value):
+class Says(StrEnum):
+    """What somebody does about a request."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+    CLAIM = "claim"
+    """Reserves the decision, for as long as is usual."""
+    ASK = "ask"
+    """Asks the requester something."""
+    ANSWER = "answer"
+    """Answers as the requester."""
+
+
+class SimulatedAnswer(Value):
     """An answer that somebody would give.
 
     Attributes:
         by: The id of the person.
         at: When (UTC).
-        yes: Whether it is a yes.
+        says: What they do.
     """
 
     by: str
     at: datetime
-    yes: bool = True
+    says: Says = Says.APPROVE
 
 
 class Turn(Value):
@@ -148,6 +164,16 @@ class Timeline(Value):
     end_at: datetime | None
     allowed: RateText | None = None
     above: tuple[str, ...] = ()
+
+    def title(self, directory: Directory) -> str:
+        """Return what the request would be called, "" where its policy has no title."""
+        args, hide, user = self.facts.get("args"), self.terms.hide, str(self.facts.get("user", ""))
+        person = directory.find(user)
+        names = {name: str(self.facts.get(name, "")) for name in ("agent", "app", "tool")}
+        names |= {"requester": person.shown if person else user}
+        names["agent"] = names["agent"] or names["app"]
+        given = args if isinstance(args, dict) else {}
+        return title_of(self.terms.title, without_hidden(given, hide), names)
 
     @property
     def rungs(self) -> tuple[Rung, ...]:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from signoff.core.approvals import collaboration, deliveries
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import mark_of, with_cards
@@ -24,13 +25,33 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking, Order, Start
 from signoff.core.policies.matching import consider
 from signoff.core.policies.policy import Facts, Fallback, Policy
-from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.departures import next_departure, stand_in, too_few
+from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.quiet_hours import card_held
 from signoff.core.routing.resolve import take
 from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
-from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Step, Timeline, Turn
+from signoff.core.simulation.forecast import (
+    ASKING,
+    End,
+    Rung,
+    Says,
+    SimulatedAnswer,
+    Step,
+    Timeline,
+    Turn,
+)
 
-__all__ = ["ASKING", "End", "Rung", "Said", "Step", "Timeline", "Turn", "foresee"]
+__all__ = [
+    "ASKING",
+    "End",
+    "Rung",
+    "Says",
+    "SimulatedAnswer",
+    "Step",
+    "Timeline",
+    "Turn",
+    "simulate",
+]
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
@@ -39,7 +60,17 @@ Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
 """By which channels people are asked; the channels know."""
 
 
-_SAID: Final = frozenset({What.VOTED, What.APPROVED, What.REJECTED, What.REFUSED_ANSWER})
+_SAID: Final = frozenset(
+    {
+        What.VOTED,
+        What.APPROVED,
+        What.REJECTED,
+        What.REFUSED_ANSWER,
+        What.CLAIMED,
+        What.ASKED_BACK,
+        What.ANSWERED_BACK,
+    }
+)
 _END: Final = {
     State.TIMED_OUT: End.REJECT,
     State.REJECTED: End.REJECT,
@@ -47,7 +78,7 @@ _END: Final = {
 }
 
 
-def foresee(
+def simulate(
     policies: Sequence[Policy],
     fallback: Fallback,
     directory: Directory,
@@ -58,7 +89,7 @@ def foresee(
     barred: tuple[str, ...] = (),
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
-    answers: Sequence[Said] = (),
+    answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
     """Return what happens to a call that waits from a moment on, if nobody else answers.
@@ -196,7 +227,7 @@ class _World(NamedTuple):
     reach: Reach
     barred: tuple[str, ...]
     turns: dict[str, dict[str, float]]
-    answers: tuple[Said, ...] = ()
+    answers: tuple[SimulatedAnswer, ...] = ()
     fallback: Fallback | None = None
     approving: bool = False
 
@@ -236,23 +267,29 @@ def _asked(
 def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
     """Do whatever becomes due, and is answered, one after the other, until nothing is."""
     left, begun = list(world.answers), approval.since or approval.opened_at
-    refused = set[str]()
+    refused, now = set[str](), begun
     for _ in range(MOST_STEPS):
-        due = approval.next_due
+        due = _next_due(approval, world, now)
         if world.approving and not left:
             yes = next((one for one in approval.ballot.awaited if one not in refused), None)
-            left = [Said(by=yes, at=approval.since or begun)] if yes is not None else []
+            left = [SimulatedAnswer(by=yes, at=approval.since or begun)] if yes is not None else []
         if approval.state is not State.PENDING or (due is None and not left):
             return
         if due is not None and not (left and left[0].at < due):
             now = due
-            after, events = advance(approval, world.directory, now=now, turns=world.turns)
+            if (timer := approval.next_due) is not None and timer <= now:
+                after, events = advance(approval, world.directory, now=now, turns=world.turns)
+            else:
+                after, events = approval, ()
         else:
             said = left.pop(0)
             now = max(said.at, begun)
             after, events = _answered(approval, said, world, now)
             refused |= {one.by for one in events if one.what is What.REFUSED_ANSWER}
         yield _taken(approval, after, world, now), events
+        moved, (after, events) = after, _gone(approval, after, world, now)
+        if after is not moved:
+            yield _taken(moved, after, world, now), events
         if after.state is State.PENDING and (fresh := _cards(after, world)):
             after, events = after.asked_too(fresh, now=now)
             yield after, events
@@ -260,8 +297,74 @@ def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple
     raise AssertionError("A policy has no end.")
 
 
+def _done(
+    approval: Approval, person: Person, directory: Directory, says: Says, now: datetime
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Do what somebody says.
+
+    Raises:
+        DecisionRefused, PayloadError: It does not count.
+    """
+    text = "in this case"
+    match says:
+        case Says.APPROVE:
+            return approval.approve(person, directory, channel="email", now=now, reason=text)
+        case Says.REJECT:
+            return approval.reject(person, directory, channel="email", now=now, reason=text)
+        case Says.CLAIM:
+            return collaboration.claim(approval, person, directory, now=now)
+        case Says.ASK:
+            return collaboration.ask_back(approval, person, directory, text=text, now=now)
+        case Says.ANSWER:
+            return collaboration.answer_back(approval, person, directory, text=text, now=now)
+
+
+def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | None:
+    """Return when a timer is due, or somebody who is asked goes away."""
+    leaves = next_departure(approval, world.directory, now)
+    return min((one for one in (approval.next_due, leaves) if one is not None), default=None)
+
+
+def _gone(
+    was: Approval, approval: Approval, world: _World, now: datetime
+) -> tuple[Approval, tuple[Event, ...]]:
+    """Offer what waits to those who stand in, or go on where too few are left, as the router.
+
+    Args:
+        was: Before what has just happened.
+        approval: After it.
+        world: The people, and the default.
+        now: The present (UTC).
+    """
+    if approval.state is not State.PENDING:
+        return approval, ()
+    after, events = stand_in(approval, world.directory, now=now, turns=world.turns)
+    if after is approval and not deliveries.is_short(was, approval):
+        return after, events
+    if deliveries.is_reachable(after) and deliveries.can_be_met(after):
+        return after, events
+    none, why = not deliveries.is_reachable(after), too_few(after, world.directory, now)
+    alarm = after.note(What.UNROUTABLE, now=now, by="router", why=why)
+    went = go_past(
+        after,
+        world.fallback or Fallback(),
+        world.directory,
+        now=now,
+        why=why,
+        barred=world.barred,
+        turns=world.turns,
+    )
+    if went is None:
+        return after, (*events, alarm)
+    if isinstance(went, Choice):
+        choice = went.model_copy(update={"stranded": went.stranded or not none})
+        after, asked = _asked(after, choice, world, now)
+        return after, (*events, *asked)
+    return went[0], (*events, *(() if none else (alarm,)), *went[1])
+
+
 def _answered(
-    approval: Approval, said: Said, world: _World, now: datetime
+    approval: Approval, said: SimulatedAnswer, world: _World, now: datetime
 ) -> tuple[Approval, tuple[Event, ...]]:
     """Return what an answer makes of an approval; where it does not count, why."""
     person, directory = world.directory.get(said.by), world.directory
@@ -271,9 +374,8 @@ def _answered(
     # Nothing is sent in a simulation, so nothing is cut.
     cards = (one.model_copy(update={"shown": Shown.COMPLETE}) for one in approval.asked)
     approval = approval.model_copy(update={"asked": tuple(cards)})
-    move = approval.approve if said.yes else approval.reject
     try:
-        after, events = move(person, directory, channel="email", now=now, reason="in this case")
+        after, events = _done(approval, person, directory, said.says, now)
         if world.approving and (step := after.step_of(person.id)) is not None:
             mark = mark_of(step)
             after, more = after.confirm(person, directory, channel="inbox", now=now, mark=mark)
@@ -323,6 +425,7 @@ def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
         for one in ballot.awaited
         if one in ballot.own
         and one not in here
+        and one not in approval.absent
         and (person := world.directory.get(one)) is not None
     ]
     return world.reach(people, ballot.rules)

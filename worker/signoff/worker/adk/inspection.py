@@ -47,7 +47,7 @@ _FLAT: Final = "Make its LLM agents the nodes of the workflow, or the root's own
 
 @runtime_checkable
 class Inspected(Protocol):
-    """A plugin that can say beforehand what will not work in it."""
+    """A plugin that can say in advance what will not work in it."""
 
     def concerns(self, gated: Collection[str]) -> list[str]:
         """Return what is to be said, given the names of the tools that ask for a confirmation."""

@@ -31,7 +31,7 @@ from signoff.core.directory.people import Person
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, problem_of
-from signoff.worker.adk_api.verdicts import Verdict, verdict_of
+from signoff.worker.adk_api.stated import Stated, stated_in
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ class Answering:
         pause = (await self.decisions.ledger.run(found[0].origin.run)).pause
         actor = Actor(person, CHANNEL, _proof(caller))
         asked_for = [
-            (one, _move(verdict_of(one, said))) for one, said in zip(found, answers, strict=True)
+            (one, _move(stated_in(one, said))) for one, said in zip(found, answers, strict=True)
         ]
         for approval, move in asked_for:
             _require(await self.decisions.check(approval.id, move, actor))
@@ -245,7 +245,7 @@ def _refused(latest: Approval, error: DecisionRefused) -> Problem:
     return problem
 
 
-def _move(verdict: Verdict) -> Move:
+def _move(verdict: Stated) -> Move:
     if verdict.yes:
         return moves.Approve(values=verdict.values, reason=verdict.reason)
     return moves.Reject(values=verdict.values, reason=verdict.reason)

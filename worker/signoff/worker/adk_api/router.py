@@ -20,6 +20,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
+from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
@@ -224,8 +225,9 @@ def make_adk_router(
     local_person: str = "",
     rate: int = 0,
     remote: Mapping[str, RemoteApp] | None = None,
-    elsewhere: Mapping[str, BaseSessionService] | None = None,
+    remote_sessions: Mapping[str, BaseSessionService] | None = None,
     web: bool = False,
+    hide: Hidden = (),
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
@@ -240,17 +242,18 @@ def make_adk_router(
         local_person: As whom these answer then.
         rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
         remote: The agents elsewhere that may publish their pauses.
-        elsewhere: The sessions of those of them that can be submitted to, by app.
+        remote_sessions: The sessions of those of them that can be submitted to, by app.
         web: Whether ADK's own page is served too.
+        hide: What may have to be hidden of a call until its policy is known.
     """
     api = AdkApi(
         gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
         decisions=decisions,
-        sessions=Sessions(sessions, decisions, elsewhere or {}),
+        sessions=Sessions(sessions, decisions, remote_sessions or {}),
         answering=Answering(decisions, watching),
         onlookers=Onlookers(watching),
         folder=folder,
-        pauses=Pauses(decisions, remote or {}),
+        pauses=Pauses(decisions, remote or {}, hide),
     )
     kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)

@@ -34,8 +34,8 @@ class Answering:
 
     The note is a record of its own, ``posted:…``, made before the answers are posted. It stays
     when it is not known whether they have arrived; the handoff of the approvals follows once that
-    is known: finished, where the session has a result, and otherwise started, which to the crew is
-    a call in doubt.
+    is known: finished, where the session has a result, and otherwise started, which to the executor
+    is a call in doubt.
 
     Attributes:
         ledger: The truth.
@@ -107,7 +107,7 @@ class Answering:
     def to_say(self, view: View) -> list[Approval]:
         """Return the answers to post, none of which lets a tool run that was posted before."""
         if self.version:
-            # Said by somebody who is no more, and perhaps on its way still. A refusal, or an
+            # GivenAnswer by somebody who is no more, and perhaps on its way still. A refusal, or an
             # answer to a question, that is not in the session by now is said again.
             return [] if self.approved else self.untold(view)
         anew = any(_is_anew(one) for one in self.approvals)

@@ -46,7 +46,7 @@ _TRANSIENT_TYPES = frozenset(
         "TimeoutError",
     }
 )
-"""Types of errors in the stream of a Python server that say "not now", as in the crew."""
+"""Types of errors in the stream of a Python server that say "not now", as in the executor."""
 
 _LOOK_TIMEOUT = 60.0
 

@@ -150,7 +150,7 @@ class Intake:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._answers = Answers(decisions)
-        self._robots = AutomaticMail(decisions.ledger)
+        self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -338,7 +338,7 @@ class Intake:
         *,
         several: bool,
     ) -> None:
-        seen = await self._ledger.standing(answer.holder.approval)
+        seen = await self._ledger.current(answer.holder.approval)
         approval = seen.approval
         person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
@@ -439,10 +439,10 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known, key=await self._message_key())
+        holder = await self._automatic_mail.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
-                await self._robots.take(holder, mail, also=also)
+                await self._automatic_mail.take(holder, mail, also=also)
                 return
             why = f"no person wrote it: {mail.automatic}"
         except ApprovalNotFound as error:

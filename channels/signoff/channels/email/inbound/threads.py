@@ -14,6 +14,7 @@ from typing import Final
 from signoff.channels.email.message_ids import approval_named, is_ours, is_without_code
 from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.core.approvals.approval import Approval
+from signoff.core.policies.titles import literals
 
 OTHER_MAIL: Final = (
     "Your mail answers another mail than the one about this request, so nothing was done. Answer "
@@ -22,6 +23,7 @@ OTHER_MAIL: Final = (
 """What is wrong with an answer to something else, in words for the person."""
 
 _TITLES: Final = ("approval needed", "answer needed")
+_LONG_ENOUGH: Final = 6
 
 
 def subject_tag(approval: str) -> str:
@@ -49,8 +51,15 @@ def why_not_ours(
         return "" if tagged else OTHER_MAIL
     ours = _is_ours(parent, approval, key)
     # Replies keep the subject of their thread; authors can choose a Message-ID as they like.
-    titled = tagged or not subject or any(title in subject for title in _TITLES)
+    titled = tagged or not subject or any(title in subject for title in _titles(approval))
     return "" if ours and titled else OTHER_MAIL
+
+
+def _titles(approval: Approval) -> tuple[str, ...]:
+    """Return what stands in the subject of a card also where a mail program has cut it off."""
+    template = approval.terms.title if approval.terms is not None else ""
+    texts = (one.strip().casefold() for one in literals(template))
+    return (*_TITLES, *(one for one in texts if len(one) >= _LONG_ENOUGH))
 
 
 def _is_ours(parent: str, approval: Approval, key: bytes) -> bool:

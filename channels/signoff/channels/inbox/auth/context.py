@@ -1,4 +1,4 @@
-"""Visits: who is behind a request of the page, what they have sent, and what becomes of errors."""
+"""The context of a request of the page: who sends it, the form, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class NotFound(Exception):
     """There is no such page, or it is not for the visitor; the two are not told apart."""
 
 
-class Visits:
-    """Finds out who visits, and reads what they send.
+class AuthContext:
+    """Finds out who the visitor is, and reads what they send.
 
     Args:
         decisions: The people and the ledger.

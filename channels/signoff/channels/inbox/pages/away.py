@@ -9,12 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.absence import person_called
-from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.broker.hand_over import hand_over, waits_for
+from signoff.channels.absence import handed_words, person_called
+from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.channels.inbox.templating import page
+from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
+from signoff.core.base.shown_text import one_line
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 
@@ -24,12 +27,12 @@ class AwayPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who is away.
+        auth: Who is away.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -41,7 +44,7 @@ class AwayPages:
 
     async def away_page(self, request: Request) -> Response:
         """Show when the person signed in is away."""
-        return await self._shown(await self._visits.of(request))
+        return await self._shown(await self._auth.of(request))
 
     async def leave(self, request: Request) -> Response:
         """Note that somebody is away, and who decides instead."""
@@ -61,10 +64,10 @@ class AwayPages:
         The stand-in decides. So a person who has a second factor, and may be asked what takes one,
         gives it: a session alone hands on no more than it may decide.
         """
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        strict = await self._visits.has_factor(visit)
-        visit, status, alert = await self._visits.proven(visit, form, strict=strict)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
+        strict = await self._auth.has_factor(visit)
+        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
         try:
             if not alert:
                 given = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
@@ -85,7 +88,7 @@ class AwayPages:
         person, now = visit.person, await self._decisions.ledger.now()
         directory = await self._decisions.people.directory()
         present = directory.get(person.id) or person
-        absence, has_factor = present.absence(now), await self._visits.has_factor(visit)
+        absence, has_factor = present.absence(now), await self._auth.has_factor(visit)
         later = sorted(
             (one for one in present.away if one.start > present.day(now)), key=lambda one: one.start
         )
@@ -97,8 +100,13 @@ class AwayPages:
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=await self._visits.needs_code(visit, strict=has_factor),
+            ask_code=await self._auth.needs_code(visit, strict=has_factor),
             has_factor=has_factor,
+            waiting=[
+                {"id": one.id, "call": one_line(one.call.name)}
+                for one in await waits_for(self._decisions.ledger, person.id)
+            ],
+            delegate=absence.delegate if absence is not None else "",
             alert=alert,
             form=form or {},
         )
@@ -119,9 +127,28 @@ class AwayPages:
             raise AbsenceRefused(str(error)) from error
         absence = Absence(start=start, end=end, delegate=delegate)
         more = {"channel": CHANNEL}
-        await self._decisions.people.leave(
-            person, absence, by=person.id, more=more, assurance=given
-        )
+        decisions = self._decisions
+        await decisions.people.leave(person, absence, by=person.id, more=more, assurance=given)
+        if form.get("hand_over"):
+            await self._hand_over(person, absence, given)
+
+    async def _hand_over(self, person: Person, absence: Absence, given: Assurance) -> None:
+        """Give what waits for somebody to their delegate.
+
+        Raises:
+            AbsenceRefused: There is no delegate, or some of it stays; the message says what.
+        """
+        decisions = self._decisions
+        delegate = decisions.directory.find(absence.delegate)
+        if delegate is None:
+            raise AbsenceRefused(
+                "Your absence is noted. Nothing was handed over: name a delegate for that."
+            )
+        waiting = await waits_for(decisions.ledger, person.id)
+        actor = Actor(person, CHANNEL, assurance=given)
+        handed = await hand_over(decisions, waiting, actor, of=person, to=delegate)
+        if handed.refused:
+            raise AbsenceRefused(f"Your absence is noted. {handed_words(handed, delegate)}")
 
     async def _come_back(self, person: Person, _: Mapping[str, str], __: Assurance) -> None:
         """Note that somebody is here from today on.

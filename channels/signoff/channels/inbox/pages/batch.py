@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Refused
-from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.auth.context import AuthContext, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
@@ -34,6 +34,9 @@ log = structlog.get_logger(__name__)
 
 MOST: Final = 50
 """How many calls are approved at once."""
+
+_SEARCHED: Final = 1_000
+"""Of how many that wait for a person, the oldest ones, those are found that can be approved."""
 
 _FIELD: Final = "digest."
 _NOBODYS: Final = "There is no such request, or you may not see it."
@@ -70,38 +73,54 @@ class BatchPages:
 
     Args:
         decisions: Makes the moves.
-        visits: Who looks and answers.
+        auth: Who looks and answers.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (("GET", "/batch", self.look), ("POST", "/batch", self.approve))
 
     async def look(self, request: Request) -> Response:
-        """Show the calls that were ticked, each in full."""
-        visit = await self._visits.of(request)
+        """Show the calls that were ticked, or the first of all that can be, each in full."""
+        visit = await self._auth.of(request)
         now, person = await self._ledger.now(), visit.person
-        items, left = list[Item](), list[Outcome]()
-        for one in _some(request.query_params.getlist("id")):
+        directory = self._decisions.directory
+        zone = directory.zone_of(person.id)
+        items, left, more = list[Item](), list[Outcome](), 0
+        wanted = request.query_params.getlist("id")
+        if not wanted and request.query_params.get("all"):
+            able = await self._able(person, now)
+            if not able:
+                raise BadForm("Nothing that waits for you can be approved with others.")
+            wanted, more = able[:MOST], len(able) - MOST
+        for one in _some(wanted):
             approval = await self._found(person, one)
             if approval is None:
                 left.append(Outcome("", one, _NOBODYS))
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, self._decisions.directory), approval.deadline
-                items.append(Item(shape, page_of(approval.id), When.of(due, now)))
-        return page("batch", who=person, session=visit.session, here="/", items=items, left=left)
+                shape, due = card(approval, directory), approval.deadline
+                items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
+        return page(
+            "batch",
+            who=person,
+            session=visit.session,
+            here="/",
+            items=items,
+            left=left,
+            more=max(more, 0),
+        )
 
     async def approve(self, request: Request) -> Response:
         """Approve each of the calls that were shown, and say what became of it."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         shown = {
             name.removeprefix(_FIELD): digest
             for name, digest in form.items()
@@ -109,7 +128,7 @@ class BatchPages:
         }
         ids = _some(list(shown))
         # No second factor: what takes one is never approved with others.
-        proof = await self._visits.evidence(visit)
+        proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
         return page(
@@ -120,6 +139,12 @@ class BatchPages:
             outcomes=outcomes,
             done=sum(one.done for one in outcomes),
         )
+
+    async def _able(self, person: Person, now: datetime) -> list[str]:
+        """Return the ids of what a person may approve with others, the oldest first."""
+        ids = await self._ledger.store.members(f"inbox:{person.id}", limit=_SEARCHED)
+        found = await self._ledger.readable(ids)
+        return [one.id for one in found if not self._problem(one, person, now)]
 
     async def _decided(
         self, person: Person, approval_id: str, digest: str, proof: Mapping[str, JsonValue]

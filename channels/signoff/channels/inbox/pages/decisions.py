@@ -22,7 +22,7 @@ from signoff.broker.decisions import Decisions, Extras, Refused
 from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
-from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
@@ -94,14 +94,14 @@ class MovePages:
 
     Args:
         decisions: Makes the moves.
-        visits: Who sends.
+        auth: Who sends.
         pages: Show how it then stands.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits, pages: ApprovalPages) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext, pages: ApprovalPages) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
         self._pages = pages
 
     def routes(self) -> Sequence[Route]:
@@ -128,8 +128,8 @@ class MovePages:
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
         """Make a move, once, if the session is that of someone who may."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
             actor = Actor(visit.person, CHANNEL)
@@ -140,7 +140,7 @@ class MovePages:
         if await self._ledger.raw(guard) is not None:
             return there
         strict = name in _STRICT and approval.in_two_steps
-        visit, status, alert = await self._visits.proven(visit, form, strict=strict)
+        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
         if alert:
             tried = Tried(name, form, alert)
             return await self._pages.shown(visit, approval, status=status, tried=tried)
@@ -182,7 +182,7 @@ class MovePages:
     async def _actor(self, name: str, sent: Sent, *, strict: bool) -> Actor:
         """Return as whom a form is sent, and how that is proven."""
         acting = collaboration.acting(sent.approval, sent.person, self._decisions.directory)
-        proof = dict(await self._visits.evidence(sent.visit))
+        proof = dict(await self._auth.evidence(sent.visit))
         operates = isinstance(acting, Operator) and name in _OPERATED
         if operates:
             proof["role"] = Role.OPERATOR.value
@@ -201,7 +201,7 @@ class MovePages:
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        tried = Tried(name, sent.form, *_told(error))
+        tried = Tried(name, sent.form, *_error_texts(error))
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
@@ -243,7 +243,7 @@ def _extension(sent: Sent) -> Move:
     return moves.Extend(by=by, reason=sent.text("reason"))
 
 
-def _told(error: Exception) -> tuple[str, dict[str, str]]:
+def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
     """Return what is said about a form that was not taken, and at which fields."""
     match error:
         case PayloadErrors(problems=problems):

@@ -13,7 +13,8 @@ import structlog
 from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.absence import absence_words
+from signoff.broker.hand_over import hand_over, waits_for
+from signoff.channels.absence import absence_words, handed_words, waiting_words
 from signoff.channels.slack.inbound.acks import (
     ASK_OPERATOR,
     LATER,
@@ -28,6 +29,7 @@ from signoff.channels.slack.inbound.payloads import Actor, Submission
 from signoff.channels.slack.inbound.submitted import Misfilled, errors_at, given
 from signoff.channels.slack.outbound import views
 from signoff.channels.slack.outbound.channel import NAME
+from signoff.core.approvals import moves as core_moves
 from signoff.core.base.errors import AbsenceRefused, LedgerError
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
@@ -36,6 +38,7 @@ log = structlog.get_logger(__name__)
 
 Who = Callable[[Actor], Awaitable[Person | None]]
 
+_HAND_OVER: Final = "To hand over all of it for good, set the absence again and tick that."
 _END: Final = 'choose "Say that you are away" again once it has begun, and tick "I am back"'
 
 
@@ -65,7 +68,8 @@ class SlackLeavings:
         directory = await self._decisions.people.directory()
         absence = (directory.get(person.id) or person).absence(now)
         known = absence_words(absence, directory, end=_END).headline if absence else ""
-        return views.away_view(person.day(now), f"{known}." if known else "")
+        waiting = len(await waits_for(self._decisions.ledger, person.id))
+        return views.away_view(person.day(now), f"{known}." if known else "", waiting=waiting)
 
     async def take(self, submission: Submission) -> Ack:
         """Note what the modal says; the answer says what was noted, or what is wrong, and where.
@@ -81,7 +85,7 @@ class SlackLeavings:
         if await self._seen(source):
             return None
         try:
-            absence = await self._noted(submission, person, source)
+            absence = await self._set_absence(submission, person, source)
         except Misfilled as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
@@ -91,10 +95,37 @@ class SlackLeavings:
             log.warning("slack.not_recorded", person=person.id, problem=str(error))
             return errors_at({views.LAST_DAY: LATER})
         log.info("answer.absence", person=person.id, channel=NAME, back=absence is None)
-        words = absence_words(absence, self._decisions.directory, end=_END)
+        directory = self._decisions.directory
+        waiting = ""
+        if absence is not None:
+            try:
+                waiting = await self._waiting(submission, person, absence)
+            except LedgerError as error:
+                # The absence is noted; whoever asks again sees what is left.
+                log.warning("slack.not_handed_over", person=person.id, problem=str(error))
+                waiting = LATER
+        words = absence_words(absence, directory, end=_END, waiting=waiting)
         return instead(views.notice_view(words.headline, words.text, title="Noted"))
 
-    async def _noted(self, submission: Submission, person: Person, source: str) -> Absence | None:
+    async def _waiting(self, submission: Submission, person: Person, absence: Absence) -> str:
+        """Hand over what waits for somebody, where they have ticked that; say what was done.
+
+        Raises:
+            LedgerError: It could not be read or committed.
+        """
+        decisions, directory = self._decisions, self._decisions.directory
+        waiting = await waits_for(decisions.ledger, person.id)
+        delegate = directory.get(absence.delegate)
+        if not given(submission, views.HAND_OVER, "selected_options") or delegate is None:
+            return waiting_words(waiting, absence, directory, how=_HAND_OVER)
+        actor = submission.actor
+        who = core_moves.Actor(person, NAME, {"user": actor.user, "team": actor.team})
+        handed = await hand_over(decisions, waiting, who, of=person, to=delegate)
+        return handed_words(handed, delegate)
+
+    async def _set_absence(
+        self, submission: Submission, person: Person, source: str
+    ) -> Absence | None:
         """Return the absence that was set, None for somebody who is back.
 
         Raises:

@@ -14,7 +14,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result, Retry
 from signoff.channels.slack.outbound import blocks
 from signoff.channels.slack.outbound.conversations import Conversations
-from signoff.channels.slack.outbound.pace import POST, UPDATE, WHISPER, Call, Pace
+from signoff.channels.slack.outbound.pace import HISTORY, POST, UPDATE, WHISPER, Call, Pace
 from signoff.channels.slack.outbound.rows import extent
 from signoff.channels.slack.references import Receipt, read_receipt
 from signoff.channels.slack.web import SlackWeb
@@ -115,9 +115,7 @@ class SlackChannel:
         try:
             return await step()
         except SlackDeferred as error:
-            after = error.after or (_NO_WORD if error.limited else 0)
-            unsure = message.unsure or error.unsure
-            return Retry(after, str(error), counted=not error.limited, unsure=unsure)
+            return _put_off(error, message)
         except SlackRefused as error:
             return Refused(str(error))
         except LedgerError as error:
@@ -151,8 +149,7 @@ class SlackChannel:
                 return await self._card(message, call.channel)
             return await self._notice(message, call.channel)
         except SlackDeferred as error:
-            if error.limited and self._pace is not None and error.after:
-                await self._pace.rest(call, error.after)
+            await self._rest(call, error)
             raise
         except SlackRefused as error:
             if error.code == "channel_not_found" and await self._conversations.forget(
@@ -166,7 +163,11 @@ class SlackChannel:
         seen = extent(message.card) if message.kind is Kind.CARD else Shown.CUT
         looked = False
         if message.unsure:
-            there, looked = await self._posted_before(channel, message)
+            try:
+                there, looked = await self._posted_before(channel, message)
+            except SlackDeferred as error:
+                # It is the history that is limited, and not the post.
+                return _put_off(error, message)
             if there is not None:
                 log.info("slack.reconciled", message=message.id)
                 return Delivered(str(there), copy="reconciled", shown=seen)
@@ -188,11 +189,14 @@ class SlackChannel:
         """
         payload = blocks.metadata(message)["event_payload"]
         since, until = message.at - _LOOK_BACK, message.at + _CLOCKS_DIFFER
+        await self._ready(HISTORY)
         try:
-            await self._ready("conversations.history")
             return await self._web.find_card(
                 channel, payload, since=since.timestamp(), until=until.timestamp()
             )
+        except SlackDeferred as error:
+            await self._rest(Call(HISTORY), error)
+            raise
         except SlackRefused as error:
             # Without the scope for it a second card is possible; a press on it reconciles it.
             log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
@@ -239,7 +243,25 @@ class SlackChannel:
         place = _place(address)
         if place[:1] in _CONVERSATIONS and "@" not in place:
             return place
-        return await self._conversations.of(place, self._ready)
+        called = ""
+
+        async def ready(method: str) -> None:
+            nonlocal called
+            called = ""
+            await self._ready(method)
+            called = method
+
+        try:
+            return await self._conversations.of(place, ready)
+        except SlackDeferred as error:
+            if called:
+                await self._rest(Call(called), error)
+            raise
+
+    async def _rest(self, call: Call, error: SlackDeferred) -> None:
+        """Make no such call, in any process, for as long as Slack has asked for."""
+        if error.limited and self._pace is not None and error.after:
+            await self._pace.rest(call, error.after)
 
     async def _ready(self, method: str) -> None:
         """Take a slot for a look-up.
@@ -251,6 +273,13 @@ class SlackChannel:
         if self._pace is not None and (wait := (await self._pace.take([wish]))[0]):
             problem = f"It waits for its turn: {method}."
             raise SlackDeferred(problem, after=wait, limited=True)
+
+
+def _put_off(error: SlackDeferred, message: Message) -> Retry:
+    """Return when a message is tried again; what Slack has limited was no attempt."""
+    after = error.after or (_NO_WORD if error.limited else 0)
+    unsure = message.unsure or error.unsure
+    return Retry(after, str(error), counted=not error.limited, unsure=unsure)
 
 
 def _place(address: str) -> str:

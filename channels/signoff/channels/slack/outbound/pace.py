@@ -16,6 +16,7 @@ from signoff.broker.limits.slots import Limit, Slots, Wish
 POST: Final = "chat.postMessage"
 UPDATE: Final = "chat.update"
 WHISPER: Final = "chat.postEphemeral"
+HISTORY: Final = "conversations.history"
 
 _MINUTE: Final = timedelta(minutes=1)
 _TIER_3, _TIER_4 = 50, 100
@@ -23,7 +24,7 @@ _A_MINUTE: Final = {
     UPDATE: _TIER_3,
     WHISPER: _TIER_4,
     "conversations.open": _TIER_3,
-    "conversations.history": _TIER_3,
+    HISTORY: _TIER_3,
     "users.lookupByEmail": _TIER_3,
 }
 """Calls a minute of the methods that deliveries use."""

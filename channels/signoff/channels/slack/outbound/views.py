@@ -69,8 +69,10 @@ LENGTH: Final = "length"
 FIRST_DAY: Final = "first"
 LAST_DAY: Final = "last"
 STANDS_IN: Final = "delegate"
+HAND_OVER: Final = "hand_over"
 BACK: Final = "back"
-"""The block ids of what is said about being away; the last one's only option has its name, too."""
+"""The block ids of what is said about being away; the only options of the last two have their names
+too."""
 
 MOST_REQUESTS: Final = 20
 """Requests in one modal, of three blocks each."""
@@ -175,12 +177,13 @@ def details_view(card: Card) -> View:
     )
 
 
-def away_view(today: date, away: str = "") -> View:
+def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
     """Return the modal in which a person says to be away.
 
     Args:
         today: Where the person works.
         away: What is known of their being away now, "" where they are here.
+        waiting: How many requests wait for their answer.
     """
     first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
     last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
@@ -196,6 +199,14 @@ def away_view(today: date, away: str = "") -> View:
             optional=True,
         ),
     ]
+    if waiting:
+        many = f"{waiting:,} requests" if waiting > 1 else "1 request"
+        hand = Option(value=HAND_OVER, text=plain("Hand over to whoever stands in"))
+        tick = CheckboxesElement(action_id=VALUE, options=[hand])
+        label, hint = plain(f"{many} still waiting for you"), plain("You cannot answer them then.")
+        form.append(
+            InputBlock(block_id=HAND_OVER, label=label, hint=hint, element=tick, optional=True)
+        )
     if away:
         back = Option(value=BACK, text=plain("I am back: end it, and leave out the rest"))
         tick = CheckboxesElement(action_id=VALUE, options=[back])
@@ -295,11 +306,11 @@ def _spans(card: Card) -> InputBlock:
     return InputBlock(
         block_id=SPAN,
         label=plain("Approve calls like it, too, for"),
-        hint=plain(card.beforehand.terms, SECTION),
+        hint=plain(card.offer.terms, SECTION),
         optional=True,
         element=StaticSelectElement(
             action_id=VALUE,
-            options=[Option(value=one, text=plain(one)) for one in card.beforehand.spans],
+            options=[Option(value=one, text=plain(one)) for one in card.offer.spans],
         ),
     )
 

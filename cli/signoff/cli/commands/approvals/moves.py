@@ -80,7 +80,7 @@ def claim(
             return "released"
         by = directory.get(done.claimed.by)
         name = by.shown if by else done.claimed.by
-        return f"claimed by {name} until {moment(done.claimed.until)}"
+        return f"claimed by {name} until {moment(done.claimed.until, directory)}"
 
     _make(ctx, approval_id, want, said, as_json=as_json)
 
@@ -214,10 +214,10 @@ def extend(
 
         return moves.Extend(by=span, reason=reason), actor_of(decisions.directory, person)
 
-    def said(done: Approval, _: Directory) -> str:
+    def said(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
-        return f"open until {moment(done.deadline)}"
+        return f"open until {moment(done.deadline, directory)}"
 
     _make(ctx, approval_id, want, said, as_json=as_json)
 

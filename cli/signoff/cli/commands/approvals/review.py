@@ -9,7 +9,7 @@ import typer
 from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import person_of, with_decisions
 from signoff.cli.terminal import say
-from signoff.core.approvals.search_terms import Standing
+from signoff.core.approvals.search_terms import Status
 from signoff.core.base.errors import ApprovalError
 
 if TYPE_CHECKING:
@@ -41,11 +41,14 @@ def review(
 
     async def work(decisions: Decisions) -> bool:
         who = person_of(decisions.directory, person)
-        seen = await _waiting(decisions, who, search=search, queue=queue, tool=tool, limit=limit)
+        able = await _waiting(decisions, who, search=search, queue=queue, tool=tool)
+        seen = able[:limit]
         if not seen:
             say("Nothing that waits for you may be approved with others.")
             return False
         _show(decisions, seen)
+        if left := len(able) - len(seen):
+            say(f"{left:,} more may be approved together after these.")
         said = typer.prompt(f"To approve exactly these {len(seen)}, type {len(seen)}", default="")
         if said.strip() != str(len(seen)):
             say("Nothing was decided.")
@@ -57,12 +60,12 @@ def review(
 
 
 async def _waiting(
-    decisions: Decisions, person: Person, *, search: str, queue: str, tool: str, limit: int
+    decisions: Decisions, person: Person, *, search: str, queue: str, tool: str
 ) -> list[Approval]:
     """Return what a person may approve with others now, the oldest first."""
     from signoff.core.approvals.search import Search  # noqa: PLC0415 -- the domain
 
-    wanted = Search(q=search, state=Standing.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
+    wanted = Search(q=search, state=Status.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
     await decisions.roster.refresh()
     now = await decisions.ledger.now()
     found: list[Approval] = []
@@ -74,7 +77,7 @@ async def _waiting(
         except ApprovalError:
             continue
         found.append(one)
-    return found[:limit]
+    return found
 
 
 def _show(decisions: Decisions, seen: list[Approval]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,16 @@ from signoff.cli.terminal import say
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from signoff.broker.decisions import Decisions
+    from signoff.broker.hand_over import HandedOver
     from signoff.channels.inbox.auth.factors import Factors
     from signoff.channels.inbox.settings import InboxSettings
+    from signoff.core.approvals.approval import Approval
     from signoff.core.directory.hours import Absence
+
+_NAMED = 5
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -75,14 +82,30 @@ def away(
         str,
         typer.Option("--delegate", metavar="PERSON", help="The delegate. The default is nobody."),
     ] = "",
+    hand: Annotated[
+        bool | None,
+        typer.Option(
+            "--hand-over/--keep",
+            help="Give what already waits for the person to the delegate alone. The default is to "
+            "ask at a terminal, and to keep it elsewhere.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Set an absence, in whole days of the person's time zone. It takes effect at once.
 
-    New requests go to the delegate. Requests that the person already has stay with them.
+    New requests go to the delegate. What already waits for the person is offered to the delegate
+    as well while they are away; the first answer counts. Without a delegate, the next level is
+    asked if too few people are left.
     """
+    if hand and not delegate:
+        raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
 
-    async def work(decisions: Decisions) -> Absence:
+    async def work(decisions: Decisions) -> tuple[Absence, list[Approval], HandedOver]:
+        from signoff.broker.hand_over import HandedOver, hand_over, waits_for  # noqa: PLC0415
+        from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
+        from signoff.core.approvals.moves import Actor  # noqa: PLC0415
         from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
         from signoff.core.directory.hours import Absence  # noqa: PLC0415 -- pydantic
 
@@ -94,15 +117,36 @@ def away(
             raise AbsenceRefused(f"--until {last} is before {first}, on which it begins.")
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
-        return await decisions.people.leave(
+        absence = await decisions.people.leave(
             who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
         )
+        waiting, handed = await waits_for(decisions.ledger, who.id), HandedOver()
+        if (
+            waiting
+            and stands_in
+            and _is_handed_over(hand, len(waiting), who.shown, as_json=as_json)
+        ):
+            operator = Actor(Operator(name=_operator()), "cli", assurance=Assurance.TERMINAL)
+            to = person_of(decisions.directory, stands_in)
+            handed = await hand_over(decisions, waiting, operator, of=who, to=to)
+        done = {one.id for one in handed.done}
+        return absence, [one for one in waiting if one.id not in done], handed
 
-    absence = with_decisions(ctx, work)
+    absence, waiting, handed = with_decisions(ctx, work)
     if as_json:
-        write_json({"person": person, **absence.model_dump(mode="json")})
-    else:
-        say(f"{person} is away from {absence.start} {_words(absence)}.")
+        ids = {
+            "waiting": [one.id for one in waiting],
+            "handed_over": [one.id for one in handed.done],
+        }
+        write_json({"person": person, **absence.model_dump(mode="json"), **ids})
+        return
+    say(f"{person} is away from {absence.start} {_words(absence)}.")
+    if handed.done:
+        say(f"{len(handed.done):,} handed over to {absence.delegate}.")
+    for one, why in handed.refused:
+        say(f"{one.id} was not handed over: {why}")
+    if waiting:
+        say(_still_waiting(waiting, person, absence))
 
 
 @app.command()
@@ -235,6 +279,26 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "signed_in": False})
     else:
         say(f"All sessions of {person} were ended.")
+
+
+def _is_handed_over(hand: bool | None, count: int, name: str, *, as_json: bool) -> bool:
+    """Say whether what waits is handed over; at a terminal that is asked where it is not said."""
+    if hand is not None or as_json or not sys.stdin.isatty():
+        return bool(hand)
+    return typer.confirm(f"{count:,} still waiting for {name}. Hand over to the delegate?")
+
+
+def _still_waiting(waiting: Sequence[Approval], person: str, absence: Absence) -> str:
+    many = f"{len(waiting):,} requests still wait" if len(waiting) > 1 else "1 request still waits"
+    named = ", ".join(f"{one.call.name} ({one.id})" for one in waiting[:_NAMED])
+    rest = f" and {len(waiting) - _NAMED:,} more" if len(waiting) > _NAMED else ""
+    then = (
+        f"{absence.delegate} can answer as well from {absence.start} on; --hand-over gives them to "
+        f"{absence.delegate} alone."
+        if absence.delegate
+        else "Without a delegate, the next level is asked if too few people are left."
+    )
+    return f"{many} for {person}: {named}{rest}. {then}"
 
 
 def _words(absence: Absence | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say, say_json
 from signoff.core.base.errors import ConfigError
 
@@ -46,7 +46,9 @@ def list_(
     async def look(decisions: Decisions) -> Any:  # noqa: ANN401 -- a table, or JSON
         from signoff.broker.backlog import ALL, names_of, summaries  # noqa: PLC0415
         from signoff.core.directory.queues import QUEUE  # noqa: PLC0415
+        from signoff.core.routing.vacancies import vacancies  # noqa: PLC0415
 
+        await decisions.roster.refresh()
         found, now = await summaries(decisions.ledger, names_of(decisions.directory))
         if as_json:
             return [one.model_dump(mode="json") for one in found]
@@ -55,8 +57,11 @@ def list_(
         people = [one for one in found if one not in apart]
         people.sort(key=lambda one: (-one.waiting, one.oldest or now))
         table = _table([*apart, *people[:limit]], decisions.directory, now)
-        return _with_rest(table, len(people) - limit, "people", "--limit shows more of them.")
+        empty = vacancies(settings.policies, settings.default, decisions.directory, now=now)
+        rest = _rest(len(people) - limit, "people", "--limit shows more of them.")
+        return _with_lines(table, *rest, *(f"Nobody can be asked for {one}." for one in empty))
 
+    settings = settings_of(ctx)
     _shown(ctx, look, watch=watch, as_json=as_json)
 
 
@@ -82,7 +87,8 @@ def show(
             return [shows.as_json(one) for one in found]
         ((count, _),) = await ledger.store.extents([index_of(named)])
         table = _details(found, decisions.directory, await ledger.now())
-        return _with_rest(table, count - limit, "requests", "--limit shows more of them.")
+        rest = _rest(count - limit, "requests", "--limit shows more of them.")
+        return _with_lines(table, *rest)
 
     _shown(ctx, look, watch=watch, as_json=as_json)
 
@@ -105,20 +111,20 @@ def figures(
         if as_json:
             write_json(found.model_dump(mode="json"))
         elif found.count:
-            _print_figures(found)
+            _print_figures(found, decisions.directory)
         else:
             say("Nothing has ended yet.")
 
     with_decisions(ctx, work)
 
 
-def _print_figures(found: Figures) -> None:
+def _print_figures(found: Figures, directory: Directory) -> None:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
     from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     out = shows.console()
-    out.print(f"{found.count:,} ended since {shows.moment(found.since)}.", style="bold")
+    out.print(f"{found.count:,} ended since {shows.moment(found.since, directory)}.", style="bold")
     took = shows.table("queue", "decisions", "half took", "nine of ten took")
     for one in found.took:
         shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
@@ -177,11 +183,17 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
     return made
 
 
-def _with_rest(table: Table, left: int, what: str, how: str) -> Any:  # noqa: ANN401 -- what rich prints
-    """Return a table with a line below it about what it leaves out."""
-    from rich.console import Group  # noqa: PLC0415
+def _rest(left: int, what: str, how: str) -> list[str]:
+    """Return the line about what a table leaves out, if it leaves out any."""
+    return [f"… and {left:,} more {what}. {how}"] if left > 0 else []
 
-    return table if left <= 0 else Group(table, f"… and {left:,} more {what}. {how}")
+
+def _with_lines(table: Table, *lines: str) -> Any:  # noqa: ANN401 -- what rich prints
+    """Return a table with lines below it."""
+    from rich.console import Group  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    return Group(table, *(Text(one) for one in lines)) if lines else table
 
 
 def _details(found: list[Approval], directory: Directory, now: datetime) -> Table:
@@ -199,7 +211,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
         shows.add(
             made,
             one.id,
-            shows.asked_for(one),
+            shows.asked_for(one, directory),
             _name(directory, one.origin.user),
             shows.some(people),
             coarse(now - one.opened_at),

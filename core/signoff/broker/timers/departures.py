@@ -1,0 +1,125 @@
+"""Looks who has gone since they were asked: people who are away by now, or left the directory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from signoff.broker.directory.roster import Roster
+from signoff.broker.ledger.change import Change
+from signoff.broker.work import AskOthers
+from signoff.core.approvals.approval import Approval
+from signoff.core.directory.people import Directory
+from signoff.core.routing.departures import stand_in
+
+log = structlog.get_logger(__name__)
+
+AGAIN: Final = timedelta(minutes=5)
+"""How often everybody who is away is looked at, also where nothing seems to have changed."""
+
+_KEY: Final = "directory"
+_INBOX: Final = "inbox:"
+_BATCH: Final = 100
+
+
+class Departures:
+    """Hands what waits for people who have gone to the stage `route`, which asks others.
+
+    Any number of processes may look. During a change of the settings they know different people;
+    only those that have started last judge who has left.
+
+    Args:
+        roster: The people and the turns.
+    """
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._ledger = roster.ledger
+        self._ids = _digest(roster.directory)
+        self._started = False
+        self._known: dict[str, str] = {}
+        self._all_at: datetime | None = None
+
+    async def _start(self) -> None:
+        """Note which people this process knows: who is not among them has left."""
+
+        async def attempt() -> None:
+            record = await self._ledger.raw(_KEY)
+            if record is not None and json.loads(record[1]).get("people") == self._ids:
+                return
+            data = json.dumps({"people": self._ids})
+            was = record[0] if record is not None else 0
+            await self._ledger.commit(Change().put_raw(_KEY, data, was=was))
+
+        await self._ledger.decide_again(attempt)
+        self._started = True
+
+    async def once(self) -> int:
+        """Look who has gone or is back since the last look; return how many approvals go on.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        if not self._started:
+            await self._start()
+        now = await self._ledger.now()
+        await self._roster.refresh()
+        directory = self._roster.directory
+        away = {one.id: _absence(directory, one.id, now) for one in directory}
+        away = {one: text for one, text in away.items() if text}
+        whole = self._all_at is None or now - self._all_at >= AGAIN
+        changed = {one for one in {*away, *self._known} if away.get(one) != self._known.get(one)}
+        people = {*away, *changed, *await self._left(directory)} if whole else changed
+        count = await self._look(sorted(people), now)
+        self._known = away
+        self._all_at = now if whole else self._all_at
+        return count
+
+    async def _left(self, directory: Directory) -> list[str]:
+        """Return the ids of people whose answer is awaited and who are not in the directory."""
+        record = await self._ledger.raw(_KEY)
+        if record is not None and json.loads(record[1]).get("people") != self._ids:
+            return []
+        keys = await self._ledger.store.keys(_INBOX)
+        ids = (key.removeprefix(_INBOX) for key in keys)
+        return [one for one in ids if directory.get(one) is None]
+
+    async def _look(self, people: Iterable[str], now: datetime) -> int:
+        ids: dict[str, None] = {}
+        for one in people:
+            ids.update(dict.fromkeys(await self._ledger.store.members(_INBOX + one)))
+        found, count = list(ids), 0
+        for start in range(0, len(found), _BATCH):
+            approvals = await self._ledger.readable(found[start : start + _BATCH])
+            work = [one for one in approvals if self._concerns(one, now)]
+            change = Change()
+            for each in work:
+                change.send(AskOthers(approval=each.id, turn=each.turn))
+            if work:
+                await self._ledger.commit(change)
+                log.info("departures.noticed", approvals=[each.id for each in work])
+            count += len(work)
+        return count
+
+    def _concerns(self, approval: Approval, now: datetime) -> bool:
+        """Say whether somebody of an approval has gone, or is back."""
+        roster = self._roster
+        after, _ = stand_in(approval, roster.directory, now=now, turns=roster.turns.known)
+        return after is not approval
+
+
+def _absence(directory: Directory, person_id: str, now: datetime) -> str:
+    """Return what stands for the absence of somebody at a moment, "" where they are here."""
+    person = directory.get(person_id)
+    absence = person.absence(now) if person is not None else None
+    return "" if absence is None else absence.model_dump_json()
+
+
+def _digest(directory: Directory) -> str:
+    ids = "\0".join(sorted(one.id for one in directory))
+    return hashlib.sha256(ids.encode()).hexdigest()[:16]

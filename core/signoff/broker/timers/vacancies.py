@@ -1,0 +1,75 @@
+"""The alarm about seats without a person: once for each, whichever process sees it first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from signoff.broker.directory.roster import Roster
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import LedgerError
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.vacancies import Vacancy, vacancies
+
+log = structlog.get_logger(__name__)
+
+CYCLE: Final = 60.0
+_KEY: Final = "vacancies"
+
+
+class Vacancies:
+    """Looks for seats without a person, and tells of each one that is new.
+
+    Args:
+        roster: The people.
+        policies: What they ask for is looked at.
+        fallback: The default.
+    """
+
+    def __init__(self, roster: Roster, policies: Sequence[Policy], fallback: Fallback) -> None:
+        self._roster = roster
+        self._ledger = roster.ledger
+        self._policies = tuple(policies)
+        self._fallback = fallback
+
+    async def run_forever(self) -> None:
+        """Look every minute until cancelled; a ledger that is away is waited for."""
+        while True:
+            try:
+                await self.once()
+            except LedgerError as error:
+                log.warning("vacancies.ledger_unavailable", error=str(error))
+            await asyncio.sleep(CYCLE)
+
+    async def once(self) -> list[Vacancy]:
+        """Look once, and return the seats that were told of.
+
+        Raises:
+            LedgerError: Redis cannot be reached.
+        """
+        await self._roster.refresh()
+        told = await self._ledger.decide_again(self._tell)
+        for one in told:
+            log.error("seat.vacant", seat=one.seat, why=one.why)
+        return told
+
+    async def _tell(self) -> list[Vacancy]:
+        now, record = await self._ledger.now(), await self._ledger.raw(_KEY)
+        known: list[str] = json.loads(record[1]) if record is not None else []
+        found = vacancies(self._policies, self._fallback, self._roster.directory, now=now)
+        seats = [one.seat for one in found]
+        if seats == known:
+            return []
+        fresh = [one for one in found if one.seat not in known]
+        events = [
+            Event(what=What.VACANT, at=now, by="router", why=one.why, more={"seat": one.seat})
+            for one in fresh
+        ]
+        was = record[0] if record is not None else 0
+        await self._ledger.commit(Change().put_raw(_KEY, json.dumps(seats), was=was).note(events))
+        return fresh

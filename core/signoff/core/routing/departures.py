@@ -1,0 +1,173 @@
+"""People who go after they were asked: away, or out of the directory. Others stand in at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+
+from pydantic import JsonValue
+
+from signoff.core.approvals import collaboration, deliveries
+from signoff.core.approvals.approval import Approval, Moved, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.directory.hours import zone
+from signoff.core.directory.people import Directory
+from signoff.core.directory.queues import QUEUE, Pick, Turns
+from signoff.core.policies.conditions import covers
+from signoff.core.policies.levels import Level, Seat
+from signoff.core.routing.resolve import SCHEDULE, find
+from signoff.core.routing.selection import NO_TURNS
+
+
+def why_gone(person_id: str, directory: Directory, now: datetime) -> str:
+    """Say in words why somebody does not answer: away, or gone; "" where they are here."""
+    person = directory.get(person_id)
+    if person is None:
+        return f"{person_id} is not in the directory any more"
+    absence = person.absence(now)
+    return f"{person.shown} is away until {absence.end}" if absence is not None else ""
+
+
+def next_departure(approval: Approval, directory: Directory, now: datetime) -> datetime | None:
+    """Return when the next of the present level will be away (UTC); None for nobody."""
+    if approval.in_two_steps:
+        directory = directory.proven()
+    ballot = approval.ballot
+    people = (directory.get(one) for one in ballot.awaited if one in ballot.own)
+    starts = (
+        datetime.combine(absence.start, time(), zone(one.time_zone)).astimezone(UTC)
+        for one in people
+        if one is not None
+        for absence in one.away
+    )
+    return min((one for one in starts if one > now), default=None)
+
+
+def too_few(approval: Approval, directory: Directory, now: datetime) -> str:
+    """Say why those who can still answer cannot approve it."""
+    missing = deliveries.unreached(approval)
+    gone = [why for one in missing if one in approval.absent if (why := _why(one, directory, now))]
+    people = (directory.get(one) for one in missing if one not in approval.absent)
+    names = ", ".join(one.shown for one in people if one is not None)
+    if not deliveries.is_reachable(approval) and not gone:
+        return "nobody who was asked can be reached"
+    why = "; ".join([*gone, *([f"no card reaches {names}"] if names else [])])
+    return f"too few can still answer: {approval.ballot.need} have to, and {why}"
+
+
+def _why(person: str, directory: Directory, now: datetime) -> str:
+    return why_gone(person, directory, now) or f"{person} is away"
+
+
+def stand_in(
+    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+) -> Moved:
+    """Note who of the present level has gone, and offer what waits to those who stand in.
+
+    That is the delegate; where there is none, whoever their reference in `ask` means by now: the
+    next member of a queue that asks one in turn, another manager, who is on call. They share the
+    place: the first answer of the two counts. A claim of somebody who has gone ends.
+
+    Returns:
+        The approval as it is, and no events, where nothing has changed.
+    """
+    if approval.state is not State.PENDING or approval.terms is None:
+        return approval, ()
+    if approval.in_two_steps:
+        directory = directory.proven()
+    here, events = approval, list[Event]()
+    gone = dict(_gone(approval, directory, now))
+    for person, why in gone.items():
+        search = _Search(here, directory, now, turns)
+        released: tuple[Event, ...] = ()
+        if person not in approval.absent:
+            here, released = collaboration.end_claim_of(here, person, why=why, now=now)
+        seat = search.instead_of(person)
+        if seat is not None:
+            here = here.model_copy(update={"seats": _behind(here.seats, person, seat)})
+        elif person in approval.absent:
+            continue
+        more: dict[str, JsonValue] = {"of": person}
+        if seat is not None:
+            more["to"] = seat.person
+        told = directory.get(seat.person) if seat is not None else None
+        text = f"{why}; {told.shown} stands in" if told is not None else why
+        note = approval.note(What.ABSENT, now=now, by="router", why=text, more=more)
+        events += [*released, note]
+    if tuple(gone) != here.absent:
+        here = here.model_copy(update={"absent": tuple(gone)})
+    return here, tuple(events)
+
+
+def _gone(approval: Approval, directory: Directory, now: datetime) -> Iterator[tuple[str, str]]:
+    """Yield those of the present level whose answer is awaited and who have gone, and why."""
+    ballot = approval.ballot
+    for person in ballot.awaited:
+        if person in ballot.own and (why := why_gone(person, directory, now)):
+            yield person, why
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    approval: Approval
+    directory: Directory
+    now: datetime
+    turns: Turns
+
+    def instead_of(self, person: str) -> Seat | None:
+        """Return a further seat for the place of somebody who has gone; None for nobody."""
+        approval = self.approval
+        own = [
+            one
+            for one in approval.seats
+            if one.person == person and (one.level, one.round) == (approval.level, approval.round)
+        ]
+        taken = {*approval.ballot.own, *approval.ballot.stay}
+        for seat in own:
+            for reference in dict.fromkeys((person, seat.stands_for, *self._asked_by(seat))):
+                for found in self._meant(reference):
+                    if found.person not in taken:
+                        update = {
+                            "person": found.person,
+                            "instead_of": seat.stands_for,
+                            "covers": seat.covers and self._covers(found.person),
+                        }
+                        return seat.model_copy(update=update)
+                    if found.person not in approval.absent:
+                        # Somebody who is asked already stands in, and counts once.
+                        return None
+        return None
+
+    def _asked_by(self, seat: Seat) -> tuple[str, ...]:
+        """Return the reference that led to a seat, where it means one person at a time."""
+        queue = self.directory.queues.get(seat.via.removeprefix(QUEUE))
+        one_in_turn = seat.via.startswith(QUEUE) and queue and queue.pick is not Pick.EVERYONE
+        single = one_in_turn or seat.via.startswith((SCHEDULE, "requester."))
+        return (seat.via,) if single else ()
+
+    def _meant(self, reference: str) -> tuple[Seat, ...]:
+        approval = self.approval
+        return find(
+            Level(ask=(reference,)),
+            self.directory,
+            facts=approval.facts,
+            barred=(approval.origin.user, *approval.barred),
+            now=self.now,
+            turns=self.turns,
+        ).seats
+
+    def _covers(self, person: str) -> bool:
+        terms, approval = self.approval.terms, self.approval
+        until = terms.asking(approval.level).until if terms is not None else ""
+        return covers(until, approval.facts, self.directory.limits(person))
+
+
+def _behind(seats: tuple[Seat, ...], person: str, fresh: Seat) -> tuple[Seat, ...]:
+    """Return seats with another one right behind that of somebody: their order is kept."""
+    at = max(
+        index
+        for index, one in enumerate(seats)
+        if (one.person, one.level, one.round) == (person, fresh.level, fresh.round)
+    )
+    return (*seats[: at + 1], fresh, *seats[at + 1 :])

@@ -1,0 +1,118 @@
+"""Seats without a person: what policies ask for, and nobody is there to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.directory.queues import QUEUE
+from signoff.core.policies.levels import MANAGERS, Level
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.departures import why_gone
+from signoff.core.routing.resolve import ASKED, SCHEDULE, find, is_managers
+
+STEP: Final = timedelta(hours=1)
+"""The least gap in a schedule that is noticed."""
+
+_NAMED: Final = 5
+
+
+class Vacancy(Value):
+    """A seat without a person.
+
+    Attributes:
+        seat: As policies name it: ``queue:finance``, ``schedule:on-call``, ``requester.manager``,
+            the id of a person; ``role operator``.
+        why: In words: who is missing, and until when.
+    """
+
+    seat: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.seat}: {self.why}"
+
+
+def vacancies(
+    policies: Sequence[Policy],
+    fallback: Fallback,
+    directory: Directory,
+    *,
+    now: datetime,
+    ahead: timedelta = timedelta(),
+) -> list[Vacancy]:
+    """Return the seats for which nobody can be asked.
+
+    Args:
+        policies: Their references are looked at, and those of the default.
+        fallback: The default.
+        directory: The people, with the absences that are known; all its queues are looked at.
+        now: The present (UTC).
+        ahead: How far schedules are looked at for gaps.
+    """
+    asked = (one for rules in (*policies, fallback) for one in rules.references)
+    references = dict.fromkeys((*asked, *(QUEUE + name for name in directory.queues)))
+    found = list[Vacancy]()
+    for reference in references:
+        if reference.startswith(ASKED):
+            continue
+        if is_managers(reference) or reference == MANAGERS:
+            found += _without_manager(reference, directory)
+        else:
+            found += _without_people(reference, directory, now, ahead)
+    return [*dict.fromkeys(found), *_roles(directory, now)]
+
+
+def _without_people(
+    reference: str, directory: Directory, now: datetime, ahead: timedelta
+) -> Iterator[Vacancy]:
+    scheduled = reference.startswith(SCHEDULE)
+    moments = range(1 + (int(ahead / STEP) if scheduled else 0))
+    for at in (now + STEP * one for one in moments):
+        seats = find(Level(ask=(reference,)), directory, facts={}, barred=(), now=at)
+        if not seats.seats:
+            zone = directory.zone_of("")
+            when = "" if at == now else f"from {moment_text(at, zone)} on "
+            yield Vacancy(seat=reference, why=f"{when}{_why(seats.notes)}")
+            return
+
+
+def _why(notes: Sequence[str]) -> str:
+    if not notes:
+        return "nobody is in it"
+    shown = list(notes[:_NAMED])
+    more = len(notes) - len(shown)
+    return "; ".join([*shown, *([f"and {more:,} more"] if more else [])])
+
+
+def _without_manager(reference: str, directory: Directory) -> Iterator[Vacancy]:
+    """Name the people whose manager is missing, except those at the top, who are managers."""
+    above = {found.id for one in directory if (found := directory.find(one.manager)) is not None}
+    people = [
+        one for one in directory if directory.find(one.manager) is None and one.id not in above
+    ]
+    if people:
+        yield Vacancy(seat=reference, why=f"{_names(people)} {_has(people)} no manager")
+
+
+def _roles(directory: Directory, now: datetime) -> Iterator[Vacancy]:
+    """Name the roles whose holders are all away."""
+    for role in Role:
+        holders = [one for one in directory if role in one.roles]
+        reasons = [why_gone(one.id, directory, now) for one in holders]
+        if holders and all(reasons):
+            yield Vacancy(seat=f"role {role.value}", why=_why(reasons))
+
+
+def _names(people: Sequence[Person]) -> str:
+    more = len(people) - _NAMED
+    named = ", ".join(one.shown for one in people[:_NAMED])
+    return named + (f" and {more:,} more" if more > 0 else "")
+
+
+def _has(people: Sequence[Person]) -> str:
+    return "have" if len(people) > 1 else "has"

@@ -1,0 +1,88 @@
+"""A limit at a look-up: that method rests for exactly as long as Slack says, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from builders import make_approval
+from channels.slack.office import CLEO_AT, MARA_AT
+from channels.slack.workspace import Workspace
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.pipeline.port import Delivered, Kind, Message, Result, Retry
+from signoff.channels.slack.outbound.channel import SlackChannel
+from signoff.channels.slack.web import SlackWeb
+from signoff.core.cards.card import card
+from signoff.core.directory.people import Directory
+from signoff.testing import VirtualClock
+
+HISTORY, POST, OPEN = "conversations.history", "chat.postMessage", "conversations.open"
+
+
+@pytest.fixture
+def slack(web_api: SlackWeb, still_ledger: Ledger) -> SlackChannel:
+    """The channel as processes have it."""
+    return SlackChannel(web_api, still_ledger, app="xoxb")
+
+
+@pytest.fixture
+def sent(clock: VirtualClock, directory: Directory) -> Message:
+    """A card for Mara."""
+    return Message(
+        id="card:1",
+        kind=Kind.CARD,
+        card=card(make_approval(), directory),
+        person="mara",
+        name="Mara",
+        address=MARA_AT,
+        at=clock.now(),
+    )
+
+
+async def one(slack: SlackChannel, message: Message) -> Result:
+    """Deliver one message."""
+    (result,) = await slack.deliver([message])
+    return result
+
+
+async def test_a_limited_look_up_is_not_made_by_others(
+    slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
+) -> None:
+    """One person's conversation is limited: another's is not asked for before the time is over."""
+    workspace.failures[OPEN] = [429]
+    workspace.retry_after = "30"
+    first = await one(slack, sent)
+    assert first == Retry(30, getattr(first, "problem", ""), counted=False, unsure=False)
+    other = dataclasses.replace(sent, id="card:2", person="cleo", address=CLEO_AT)
+    second = await one(slack, other)
+    assert isinstance(second, Retry)
+    assert second.after >= 30
+    assert len(workspace.called(OPEN)) == 1
+
+    clock.advance(timedelta(seconds=30))
+    assert isinstance(await one(slack, sent), Delivered)
+
+
+async def test_a_limited_history_keeps_nobody_else_from_posting(
+    slack: SlackChannel, workspace: Workspace, clock: VirtualClock, sent: Message
+) -> None:
+    """Who cannot look back waits; others post into the same conversation, and do not look back."""
+    assert isinstance(await one(slack, sent), Delivered)
+    clock.advance(timedelta(seconds=5))
+    workspace.failures[HISTORY] = [429]
+    workspace.retry_after = "30"
+    unsure = dataclasses.replace(sent, id="card:2", turn="0.1", attempt=2, unsure=True)
+    first = await one(slack, unsure)
+    assert first == Retry(30, getattr(first, "problem", ""), counted=False, unsure=True)
+
+    posted = await one(slack, dataclasses.replace(sent, id="card:3", turn="0.2"))
+    assert isinstance(posted, Delivered)
+    clock.advance(timedelta(seconds=5))
+    second = await one(slack, dataclasses.replace(unsure, id="card:4", turn="0.3"))
+    assert isinstance(second, Retry)
+    assert len(workspace.called(HISTORY)) == 1
+
+    clock.advance(timedelta(seconds=30))
+    assert isinstance(await one(slack, unsure), Delivered)

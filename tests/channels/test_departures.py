@@ -1,0 +1,223 @@
+"""People who go after they were asked: others are asked at once, and they decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from builders import CLEO, MARA
+from channels.conftest import Channels
+from channels.test_levels import DAN, Floor, level
+from deciding import Desk
+from signoff.broker.hand_over import hand_over, waits_for
+from signoff.broker.timers.departures import AGAIN, Departures
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Actor, Claim, Reassign
+from signoff.core.base.errors import Claimed, NotAnApprover
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person
+from signoff.testing import VirtualClock
+
+Open = Callable[..., Awaitable[tuple["Office", Approval]]]
+
+
+class Office(Floor):
+    """A floor whose clockwork looks who has gone, too."""
+
+    looks_as: Desk | None = None
+    departures: Departures
+
+    @property
+    def desk(self) -> Desk:
+        """Makes the moves."""
+        return self.channels.desk
+
+    async def leave(self, person: Person, delegate: str = "", days: int = 3) -> None:
+        """Say that somebody is away from today on, and let others be asked."""
+        now = await self.desk.ledger.now()
+        today = person.day(now)
+        absence = Absence(start=today, end=today + timedelta(days=days), delegate=delegate)
+        await self.desk.people.leave(person, absence, by="test", more={})
+        await self.look()
+
+    async def look(self) -> None:
+        """Look who has gone, and deliver what follows."""
+        if self.desk is not self.looks_as:
+            self.looks_as, self.departures = self.desk, Departures(self.desk.roster)
+        await self.departures.once()
+        await self.settle()
+
+    async def delete(self, person: str) -> None:
+        """Start anew with settings that do not have somebody any more."""
+        left = Directory(one for one in self.channels.directory if one.id != person)
+        desk = Desk(self.channels.ledger, left)
+        self.channels = replace(self.channels, desk=desk, directory=left)
+        await self.look()
+
+
+@pytest.fixture
+def opened(still_channels: Channels, clock: VirtualClock) -> Open:
+    """A function that asks about a call with these levels."""
+
+    async def ask(*levels: object, **rules: object) -> tuple[Office, Approval]:
+        office = Office(still_channels, clock, *levels, **rules)  # type: ignore[arg-type]
+        approval = await office.ask()
+        office.told()
+        return office, approval
+
+    return ask
+
+
+async def test_the_delegate_shares_the_place(opened: Open) -> None:
+    """Both may answer, the first answer fills the place, and the other's is refused."""
+    office, approval = await opened(level("mara", "cleo", quorum="all"))
+    await office.leave(MARA, "dan")
+    here = await office.now(approval)
+    assert here.ballot.need == 2
+    assert here.ballot.own == ("mara", "dan", "cleo")
+    assert ("dan", "card") in [(one, kind.value) for one, kind in office.told()]
+    await office.desk.approve(approval.id, DAN, channel="cli")
+    with pytest.raises(NotAnApprover, match="in Mara Lind's place already"):
+        await office.desk.approve(approval.id, MARA, channel="cli")
+    after = await office.desk.approve(approval.id, CLEO, channel="cli")
+    assert (after.state, after.decided_by) == (State.APPROVED, ("dan", "cleo"))
+
+
+async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
+    """Whoever is away and their delegate cannot make up a quorum between them."""
+    office, approval = await opened(level("mara", "cleo", quorum=2))
+    await office.leave(MARA, "dan")
+    await office.desk.approve(approval.id, MARA, channel="cli")
+    with pytest.raises(NotAnApprover):
+        await office.desk.approve(approval.id, DAN, channel="cli")
+    assert (await office.now(approval)).state is State.PENDING
+
+
+async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) -> None:
+    """And the person who is away may still answer there."""
+    office, approval = await opened(level("mara"), level("cleo"))
+    await office.leave(MARA)
+    here = await office.now(approval)
+    assert (here.level, here.ballot.own) == (1, ("cleo",))
+    why = next(
+        one.why for one in await office.channels.events(approval) if one.what is What.ESCALATED
+    )
+    assert "Mara Lind is away until" in why
+    await office.desk.approve(approval.id, MARA, channel="cli")
+    assert (await office.now(approval)).state is State.APPROVED
+
+
+async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
+    """One yes is wanted, and somebody is there to give it."""
+    office, approval = await opened(level("mara", "cleo"), level("dan"))
+    await office.leave(MARA)
+    here = await office.now(approval)
+    assert (here.level, here.absent) == (0, ("mara",))
+    await office.desk.people.come_back(MARA, by="test", more={})
+    await office.look()
+    assert (await office.now(approval)).absent == ()
+
+
+async def test_too_few_are_left_for_the_quorum(opened: Open) -> None:
+    """An alarm says who is missing, and the next level is asked."""
+    office, approval = await opened(level("mara", "cleo", quorum=2), level("dan"))
+    await office.leave(CLEO)
+    assert (await office.now(approval)).level == 1
+    events = await office.channels.events(approval)
+    alarm = next(one for one in events if one.what is What.UNROUTABLE)
+    assert "2 have to, and Cleo Park is away until" in alarm.why
+
+
+async def test_a_no_that_leaves_too_few(opened: Open) -> None:
+    """It is noticed at once although nobody has left since."""
+    office, approval = await opened(
+        level("mara", "cleo", "dan", quorum=2, veto=False), level("riley")
+    )
+    await office.leave(CLEO)
+    assert (await office.now(approval)).level == 0
+    await office.desk.reject(approval.id, MARA, channel="cli")
+    await office.settle()
+    whats = [one.what for one in await office.channels.events(approval)]
+    assert What.UNROUTABLE in whats
+
+
+async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
+    """Their delegate does not wait for it to run out; a claim that they make later holds."""
+    office, approval = await opened(level("mara"))
+    await office.desk.made(approval.id, Claim(), MARA)
+    await office.leave(MARA, "dan")
+    assert (await office.now(approval)).claimed is None
+    await office.desk.made(approval.id, Claim(), MARA)
+    await office.look()
+    with pytest.raises(Claimed):
+        await office.desk.approve(approval.id, DAN, channel="cli")
+
+
+async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
+    """The settings do not have them any more: the next level is asked, by a fresh process."""
+    office, approval = await opened(level("mara"), level("cleo"))
+    await office.look()
+    await office.delete("mara")
+    here = await office.now(approval)
+    assert (here.level, here.ballot.own) == (1, ("cleo",))
+
+
+async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> None:
+    """What asks for the requester's manager finds who that is by now."""
+    office, approval = await opened(level("requester.manager"))
+    await office.look()
+    people = [
+        one.model_copy(update={"manager": "cleo"}) if one.id == "riley" else one
+        for one in office.channels.directory
+        if one.id != "dan"
+    ]
+    left = Directory(people)
+    desk = Desk(office.channels.ledger, left)
+    office.channels = replace(office.channels, desk=desk, directory=left)
+    await office.look()
+    here = await office.now(approval)
+    assert (here.level, here.ballot.awaited) == (0, ("dan", "cleo"))
+    after = await desk.approve(approval.id, CLEO, channel="cli")
+    assert after.state is State.APPROVED
+
+
+async def test_a_process_with_old_settings_takes_nobody_for_gone(opened: Open) -> None:
+    """During a deployment those who have started last judge who has left."""
+    office, _ = await opened(level("cleo"))
+    old = Departures(Desk(office.channels.ledger, Directory([CLEO, DAN])).roster)
+    assert await old.once() == 0
+    await Departures(office.desk.roster).once()
+    approval = await office.channels.open(session="other", confirmation="adk-2")
+    await office.settle()
+    await office.desk.made(approval.id, Reassign(of=CLEO, to=MARA, reason="hers"), CLEO)
+    office.clock.advance(AGAIN)
+    assert await old.once() == 0
+    assert await Departures(Desk(office.channels.ledger, Directory([CLEO, DAN])).roster).once() == 1
+
+
+async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
+    """To the delegate alone; what cannot be handed over stays, with the reason."""
+    office, approval = await opened(level("mara"))
+    waiting = await waits_for(office.channels.ledger, "mara")
+    assert [one.id for one in waiting] == [approval.id]
+    handed = await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
+    assert [one.id for one in handed.done] == [approval.id]
+    assert (await office.now(approval)).ballot.own == ("cleo",)
+    again = await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
+    assert "went to Cleo Park" in again.refused[0][1]
+
+
+async def test_after_the_offer_it_can_still_be_handed_over(opened: Open) -> None:
+    """The delegate then has the place alone, and counts once."""
+    office, approval = await opened(level("mara", "cleo", quorum=2))
+    await office.leave(MARA, "dan")
+    waiting = await waits_for(office.channels.ledger, "mara")
+    await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=DAN)
+    here = await office.now(approval)
+    assert ({*here.ballot.own}, here.ballot.need) == ({"dan", "cleo"}, 2)
+    await office.desk.approve(approval.id, DAN, channel="cli")
+    assert (await office.now(approval)).state is State.PENDING

@@ -1,0 +1,66 @@
+"""`signoff people away` says what still waits for somebody, and hands it over."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders import CLEO, MARA, paused
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger
+
+__all__ = ["on_ledger"]
+
+AWAY = ("people", "away", "mara", "--until", "9999-12-31")
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_it_says_what_waits_and_keeps_it(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Elsewhere than at a terminal nothing is handed over unless that is said."""
+    _, made = on_ledger(lambda ledger: paused(ledger, siblings=7, asked=[MARA]))
+    said = " ".join(invoke(*AWAY, "--delegate", "cleo").stdout.split())
+    assert "7 requests still wait for mara" in said
+    assert "and 2 more" in said
+    assert "--hand-over gives them to cleo alone" in said
+    after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
+    assert {one.ballot.own for one in after} == {("mara",)}
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_it_hands_over_what_waits(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """The delegate has it alone then, and the audit says who handed it over."""
+    _, made = on_ledger(lambda ledger: paused(ledger, siblings=2, asked=[MARA]))
+    said = json.loads(invoke(*AWAY, "--delegate", "cleo", "--hand-over", "--json").stdout)
+    assert sorted(said["handed_over"]) == sorted(one.id for one in made)
+    assert said["waiting"] == []
+    after = on_ledger(lambda ledger: ledger.approvals([one.id for one in made]))
+    assert {one.ballot.own for one in after} == {("cleo",)}
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_what_cannot_be_handed_over_stays(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """The delegate is asked already; why it stays is said."""
+    on_ledger(lambda ledger: paused(ledger, asked=[MARA, CLEO]))
+    said = invoke(*AWAY, "--delegate", "cleo", "--hand-over").stdout
+    assert "was not handed over: Cleo Park is asked about" in " ".join(said.split())
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_nobody_to_hand_over_to(invoke: Invoke) -> None:
+    """The flag says what it needs."""
+    done = invoke(*AWAY, "--hand-over")
+    assert done.exit_code == 2
+    assert "--delegate" in done.stderr
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
+    """By the doctor and by the list of queues."""
+    invoke("people", "away", "cleo", "--until", "9999-12-31")
+    listed = " ".join(invoke("queue", "list").stdout.split())
+    assert "Nobody can be asked for cleo: Cleo Park is away until 9999-12-31." in listed
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    (seats,) = [one for one in findings if one["about"] == "seats"]
+    assert seats["level"] == "warning"
+    assert "cleo: Cleo Park is away" in seats["text"]

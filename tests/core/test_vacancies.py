@@ -1,0 +1,73 @@
+"""Seats without a person are named, with who is missing."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+from builders import CLEO, MARA, NOON, RILEY
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.directory.queues import Queue
+from signoff.core.directory.schedules import Schedule
+from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.vacancies import vacancies
+
+
+def away(person: Person, delegate: str = "") -> Person:
+    """Return somebody who is away for the day."""
+    days = Absence(start=date(2026, 3, 2), end=date(2026, 3, 2), delegate=delegate)
+    return person.model_copy(update={"away": (days,)})
+
+
+def found(directory: Directory, *ask: str, ahead: timedelta = timedelta()) -> dict[str, str]:
+    """Return the vacant seats of a policy that asks for these, with why."""
+    policies = [Policy(name="p", ask=ask)]
+    seats = vacancies(policies, Fallback(ask=("cleo",)), directory, now=NOON, ahead=ahead)
+    return {one.seat: one.why for one in seats}
+
+
+def test_nothing_is_vacant_where_everybody_is_there() -> None:
+    """A delegate is somebody, too."""
+    queue = Queue(name="finance", members=("mara",))
+    directory = Directory([away(MARA, "cleo"), CLEO, RILEY], queues=[queue])
+    assert found(directory, "mara", "queue:finance") == {}
+
+
+def test_people_and_queues_whose_members_are_all_gone() -> None:
+    """Away without a delegate, or not in the directory; a queue that no policy asks as well."""
+    queue = Queue(name="finance", members=("mara", "long-gone"))
+    directory = Directory([away(MARA), CLEO, RILEY], queues=[queue])
+    seats = found(directory, "mara")
+    assert seats["mara"] == "Mara Lind is away until 2026-03-02"
+    assert "long-gone (queue:finance) is not in the directory" in seats["queue:finance"]
+
+
+def test_a_gap_in_a_schedule_is_seen_ahead() -> None:
+    """Its only person is away from tomorrow on; the message says from when."""
+    rota = Schedule(
+        name="on-call",
+        people=("mara",),
+        start=datetime(2026, 1, 5, 9),  # noqa: DTZ001 -- as the settings write it
+        every=timedelta(days=7),
+    )
+    later = Absence(start=date(2026, 3, 3), end=date(2026, 3, 4))
+    directory = Directory([MARA.model_copy(update={"away": (later,)}), CLEO], schedules=[rota])
+    assert found(directory, "schedule:on-call") == {}
+    seats = found(directory, "schedule:on-call", ahead=timedelta(days=7))
+    assert seats["schedule:on-call"].startswith("from Tue 3 Mar 2026, 00:00 UTC on")
+
+
+def test_people_without_a_manager() -> None:
+    """Those at the top have none, and are not named."""
+    riley = RILEY.model_copy(update={"manager": "mara"})
+    directory = Directory([MARA, CLEO, riley])
+    assert found(directory, "requester.manager") == {
+        "requester.manager": "Cleo Park has no manager"
+    }
+
+
+def test_a_role_whose_holders_are_all_away() -> None:
+    """A role that nobody was given is not missed."""
+    operator = away(MARA.model_copy(update={"roles": (Role.OPERATOR,)}))
+    assert "role operator" in found(Directory([operator, CLEO]), "cleo")
+    assert found(Directory([MARA, CLEO]), "cleo") == {}
