@@ -60,7 +60,7 @@ async def measure(plan: Plan, *, fsync: str, folder: Path, console: Console) -> 
         # A database for each side: the queues of Signoff have the same names everywhere.
         bare_at, null_at, whole_at = (f"{server.url.rpartition('/')[0]}/{n}" for n in (1, 2, 3))
         bare = [await fleet.start("bare", bare_at) for _ in range(2)]
-        null = [await fleet.start(role, null_at) for role in ("channels", "crew")]
+        null = [await fleet.start(role, null_at) for role in ("channels", "executor")]
         naked = await fleet.start("naked", "-", folder / "naked.db", AGENTS)
         channels = await fleet.start("channels", whole_at)
         worker = await fleet.start("agents", whole_at, folder / "whole.db", AGENTS)

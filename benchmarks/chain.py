@@ -168,15 +168,15 @@ class NullTrip:
 
     Args:
         client: Opens and answers.
-        crew: The process in the role `crew`.
+        executor: The process in the role `executor`.
         redis_pid: The server, whose CPU counts.
     """
 
-    def __init__(self, client: Client, crew: Child, redis_pid: int) -> None:
+    def __init__(self, client: Client, executor: Child, redis_pid: int) -> None:
         self._client = client
-        self._meter = Meter([client.channels, crew], redis_pid)
+        self._meter = Meter([client.channels, executor], redis_pid)
         self._ends: asyncio.Queue[int] = asyncio.Queue()
-        crew.hear = lambda words: self._ends.put_nowait(int(words[2]))
+        executor.hear = lambda words: self._ends.put_nowait(int(words[2]))
 
     async def round(self, count: int) -> Round:
         """Open so many pauses, approve each when its card is there, and wait for all the rest."""

@@ -40,7 +40,7 @@ from signoff.core.policies.policy import Fallback
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 AGENTS = Path(__file__).parent / "agents"
 APP = "priced"
@@ -71,7 +71,7 @@ class Shop:
         self.ledger = ledger
         self.decisions = Decisions(ledger, DIRECTORY)
         self.apps = Apps(AGENTS, session_service(f"sqlite:///{folder}/s.db", AGENTS), lambda: guard)
-        self.crew = Crew(ledger, AdkRuntime(self.apps, guard))
+        self.executor = Executor(ledger, AdkRuntime(self.apps, guard))
 
     async def round(self, side: str, count: int) -> float:
         """Do so many runs, one after the other, and return the milliseconds of each."""
@@ -87,7 +87,7 @@ class Shop:
     async def begin(self, side: str) -> Run:
         """Submit a run, and take it to its pause or its end."""
         run = await submit(self.decisions.ledger, APP, side, user=USER)
-        await self.crew.drain(stages.run(APP))
+        await self.executor.drain(stages.run(APP))
         return await self.ledger.run(run.id)
 
     async def go_on(self, run: Run) -> Run:
@@ -98,7 +98,7 @@ class Shop:
             asked, events = was.ask(terms, (card,), now=await self.ledger.now())
             await self.ledger.commit(Change().put(asked, was=was).note(events))
             await self.decisions.take(asked.id, Approve(), Actor(MARA, "email"))
-        await self.crew.drain(stages.resume(APP))
+        await self.executor.drain(stages.resume(APP))
         return await self.ledger.run(run.id)
 
     async def weigh(self, side: str) -> Weight:

@@ -36,7 +36,7 @@ from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.worker import tasks as worker_tasks
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from signoff.worker.port import Fence, Runtime, Turn
 
 THREADS = 8
@@ -118,7 +118,7 @@ class NullRuntime:
         return False
 
 
-def crew(url: str) -> None:
+def executor(url: str) -> None:
     """The worker of Signoff around a runtime that does nothing."""
     app, ledger = _parts(url)
     _work(app, ledger, NullRuntime(), [APP])
@@ -203,13 +203,13 @@ def _parts(url: str) -> tuple[Celery, Ledger]:
 
 def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
     loop = LoopThread()
-    worker_tasks.register(app, loop, Crew(ledger, runtime, slots=THREADS))
+    worker_tasks.register(app, loop, Executor(ledger, runtime, slots=THREADS))
     loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, worker_tasks.stages_of(apps))
 
 
 ROLES: dict[str, Callable[..., None]] = {
-    one.__name__: one for one in (bare, crew, channels, timers, agents, naked)
+    one.__name__: one for one in (bare, executor, channels, timers, agents, naked)
 }
 
 

@@ -33,7 +33,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.embedded import EmbeddedRedis
-from signoff.broker.timers.sweep import LEASE
+from signoff.broker.timers.due_approvals import LEASE
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.route import Router
@@ -92,7 +92,7 @@ class Crowd:
         await router.drain()
         delivery = Delivery(self.ledger, FakeChannel(), directory=DIRECTORY)
         await drain(self.ledger, stages.deliver(EMAIL), delivery.work)
-        approval, run, _ = await self.ledger.standing(opened.approval.id)
+        approval, run, _ = await self.ledger.current(opened.approval.id)
         template = Template.of(
             Change().put(run, was=None).put(approval, was=None),
             run=run.id.partition("_")[2],

@@ -135,7 +135,7 @@ class Desk(Decisions):
 
         async def attempt() -> Approval | None:
             await self.roster.refresh()
-            approval, run, now = await self.ledger.standing(approval_id)
+            approval, run, now = await self.ledger.current(approval_id)
             change = self.due.change(approval, run, now)
             if change is None:
                 return None

@@ -40,7 +40,7 @@ from signoff.testing import FakeChannel
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 _TOGETHER = 500
 AGENTS = Path(__file__).parents[1] / "examples" / "agents"
@@ -78,7 +78,7 @@ class Premises:
 
     office: Channels
     inbox: InboxSettings
-    crew: Crew
+    executor: Executor
     journal: Path
     mails: Sink
     links: LinkMails
@@ -135,7 +135,7 @@ class Premises:
     async def ask_by_agent(self, app: str, message: str) -> Approval:
         """Have an agent work until its call waits, and ask about it."""
         run = await self.office.desk.submit(app, message, user="riley")
-        await self.crew.drain(stages.run(app))
+        await self.executor.drain(stages.run(app))
         await self.office.router.drain()
         await self.office.delivery.drain()
         (waiting,) = (await self.ledger.run(run.id)).waiting
@@ -199,7 +199,7 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
         yield Premises(
             office,
             inbox,
-            Crew(ledger, AdkRuntime(apps, guard)),
+            Executor(ledger, AdkRuntime(apps, guard)),
             folder / "journal.jsonl",
             sink,
             LinkMails(office.desk, EmailChannel(sink.settings()), inbox),

@@ -391,14 +391,14 @@ async def test_an_approval_its_run_and_the_clock_at_once(
     """Also of a record that somebody has written in another form, which is read in two steps."""
     run, (approval,) = await paused(still_ledger)
     stands = (await still_ledger.approval(approval.id), await still_ledger.run(run.id))
-    assert await still_ledger.standing(approval.id) == (*stands, clock.now())
+    assert await still_ledger.current(approval.id) == (*stands, clock.now())
     key = f"{still_ledger.store.prefix}approval:{approval.id}"
     version, mark, data = str(await still_ledger.store.client.get(key)).split(" ", 2)
     turned = json.dumps(dict(reversed(json.loads(data).items())), indent=1)
     await still_ledger.store.client.set(key, f"{version} {mark} {turned}")
-    assert await still_ledger.standing(approval.id) == (*stands, clock.now())
+    assert await still_ledger.current(approval.id) == (*stands, clock.now())
     await still_ledger.store.client.delete(f"{still_ledger.store.prefix}run:{run.id}")
     with pytest.raises(RunNotFound):
-        await still_ledger.standing(approval.id)
+        await still_ledger.current(approval.id)
     with pytest.raises(ApprovalNotFound):
-        await still_ledger.standing("ap_none")
+        await still_ledger.current("ap_none")

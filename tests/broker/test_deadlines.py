@@ -11,7 +11,7 @@ import pytest
 from builders import CLEO, MARA, make_call, make_origin, people
 from deciding import Desk
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import What
 from signoff.core.base.durations import Span
@@ -95,9 +95,9 @@ class Slow(Ledger):
 
     clock: VirtualClock | None = None
 
-    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+    async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
         """Read, and then take a while."""
-        found = await super().standings(ids)
+        found = await super().current_all(ids)
         clock, self.clock = self.clock, None
         if clock is not None:
             clock.advance(timedelta(milliseconds=2))

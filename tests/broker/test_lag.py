@@ -7,8 +7,8 @@ from datetime import timedelta
 from builders import paused
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.broker.timers.lag import BOUND, Lag, lag
-from signoff.broker.timers.sweep import Sweep
 from signoff.core.policies.policy import OnTimeout
 from signoff.testing import VirtualClock
 
@@ -29,7 +29,7 @@ async def test_the_oldest_counts_until_it_is_done(
     late = await lag(still_ledger)
     assert late == Lag(HOUR + BOUND, first.id)
     assert f"{first.id} 1h1m ago" in late.problem
-    await Sweep(still_desk.roster).once()
+    await DueApprovals(still_desk.roster).once()
     assert await lag(still_ledger) == Lag()
 
 

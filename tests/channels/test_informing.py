@@ -342,6 +342,21 @@ async def test_without_a_setting_no_mail_goes_to_a_stranger(
     assert {one.person for one in await firm.work()} == {"mara", "ann"}
 
 
+async def test_work_that_is_done_twice_tells_once(firm: Firm, clock: VirtualClock) -> None:
+    """The router that lost its lease commits nothing, and the same cause puts the same work in."""
+    approval = await firm.channels.open()
+    await firm.work()
+    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    first = (await firm.ledger.claim("route", lease=10)).items
+    clock.advance(timedelta(seconds=11))
+    second = (await firm.ledger.claim("route", lease=10)).items
+    for items in (first, second, second):
+        await firm.channels.router.work(items)
+    outcome = "Mara Lind approved reimburse"
+    assert told(await firm.work()) == [("ann", outcome), ("riley", outcome)]
+    assert told(await firm.work()) == []
+
+
 class Stubborn(FakeChannel):
     """A channel that reaches nobody."""
 

@@ -14,11 +14,11 @@ from channels.writing import Post
 from deciding import Desk
 from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.timers.sweep import Sweep
+from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Result, Retry
 from signoff.channels.pipeline.quiet_hours import LOOK_AGAIN
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.moves import Claim
@@ -64,7 +64,7 @@ class Night:
     async def go(self, until: datetime, step: timedelta = LOOK_AGAIN) -> None:
         """Let time pass to every full ten minutes, or step, and do whatever is due at each."""
         while True:
-            await Sweep(self.roster).once()
+            await DueApprovals(self.roster).once()
             await self.channels.router.drain()
             await self.deliver()
             left = until - self.clock.now()
@@ -350,7 +350,7 @@ async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) ->
         night.channels.directory,
         facts,
         start=start,
-        reach=lambda who, rules: ways(who, rules, ("email",)),
+        reach=lambda who, rules: targets_of(who, rules, ("email",)),
     )
     while (await night.channels.ledger.approval(approval.id)).state is State.PENDING:
         await night.go(night.clock.now() + 6 * HOUR, step=HOUR / 2)

@@ -21,7 +21,7 @@ def sent() -> Message:
 def test_a_card_says_all_that_a_decision_needs(sent: Message) -> None:
     """What, with which values, for whom, until when, what to fill in, and the digest."""
     assert text_of(sent).splitlines() == [
-        "reimbursement_agent asks to run reimburse",
+        "reimbursement_agent asks to run reimburse: amount 2500, purpose conference",
         "amount: 2500",
         "purpose: conference",
         "How many?",

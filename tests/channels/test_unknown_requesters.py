@@ -8,7 +8,7 @@ from builders import CLEO, MARA, NOON, RILEY, people
 from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.channels.forecast import call_facts
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
@@ -63,7 +63,7 @@ def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
         Directory([MARA], strangers=strangers),
         call_facts("reimburse", user="stranger"),
         start=NOON,
-        reach=lambda found, rules: ways(found, rules, {"email"}),
+        reach=lambda found, rules: targets_of(found, rules, {"email"}),
     )
     assert [one.what for one in line.steps] == whats
     assert line.end is End.REJECT

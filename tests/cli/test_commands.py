@@ -200,7 +200,12 @@ def test_what_waits_is_listed(invoke: Invoke, waiting: Approval) -> None:
     """The list says what is asked, by whom, and on whom it waits."""
     result = invoke("approvals", "list")
     assert result.exit_code == 0
-    for word in (waiting.id, "finance: reimburse()", "Riley Voss", "Mara Lind, Cleo Park"):
+    for word in (
+        waiting.id,
+        "finance: reimburse(amount 2500, purpose conference)",
+        "Riley Voss",
+        "Mara Lind, Cleo Park",
+    ):
         assert word in result.output
     (data,) = json.loads(invoke("approvals", "list", "--json").output)
     assert data["id"] == waiting.id
@@ -267,7 +272,7 @@ def test_approving_is_recorded_as_done_by_that_person_through_the_command_line(
     result = invoke("approvals", "approve", waiting.id, "--as", "mara", "--reason", "fine by me")
     assert result.exit_code == 0
     assert "approved by Mara Lind" in result.output
-    after, run, _ = on_ledger(lambda ledger: ledger.standing(waiting.id))
+    after, run, _ = on_ledger(lambda ledger: ledger.current(waiting.id))
     assert after.state is State.APPROVED
     assert (after.decision.by, after.decision.channel) == ("mara", "cli")
     assert after.decision.reason == "fine by me"

@@ -209,7 +209,7 @@ def test_the_cases_of_the_examples_hold(invoke: Invoke, folder: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github", "quiet_hours"])
+@pytest.mark.parametrize("name", ["pagerduty", "servicenow", "github", "quiet_hours", "payments"])
 def test_policies_in_the_words_of_others_hold(invoke: Invoke, name: str) -> None:
     """What these systems say can be said here, without a warning, and their cases pass."""
     folder = EXAMPLES / "policies"

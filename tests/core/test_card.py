@@ -95,12 +95,14 @@ def test_the_card_names_people_and_the_policy() -> None:
     assert shown_card.requester == "Riley Voss"
     assert shown_card.policy == "expenses"
     assert shown_card.deadline == approval.deadline
-    assert shown_card.title == "reimbursement_agent asks to run reimburse"
+    assert shown_card.title == (
+        "reimbursement_agent asks to run reimburse: amount 2500, purpose conference"
+    )
     assert shown_card.hint == "conference fees"
     assert shown_card.digest == approval.digest
     stranger = make_approval(origin=make_origin(user="u\n77", agent=""))
     assert card(stranger, people()).requester == "u 77"
-    assert card(stranger, people()).title == "finance asks to run reimburse"
+    assert card(stranger, people()).call == "finance asks to run reimburse"
 
 
 def test_the_words_for_programmers_are_left_out() -> None:

@@ -15,7 +15,7 @@ from builders import present
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
 from signoff.core.policies.condition_cost import DEEPEST, MOST, cost, size_of
-from signoff.core.policies.matching import Verdict, weigh
+from signoff.core.policies.matching import Match, weigh
 from signoff.core.policies.policy import Policy, second_step_needed
 
 NUMBERS: dict[str, JsonValue] = {"args": {"a": [*range(400)], "b": 1}}
@@ -76,7 +76,7 @@ def test_who_is_asked_then() -> None:
     """The default, as where a condition cannot be evaluated; and what is strict stays so."""
     policy = Policy(name="all", when=TRIPLE, ask=("mara",))
     verdict, problem = weigh(policy, NUMBERS)
-    assert verdict is Verdict.ERROR
+    assert verdict is Match.ERROR
     assert "too long" in problem
     assert second_step_needed(TRIPLE, NUMBERS)
 

@@ -194,7 +194,8 @@ def test_the_card_says_what_is_not_what_it_looks_like() -> None:
     )
     seen = card(approval, people())
     assert seen.tool == "p\\u0430y"
-    assert seen.title == "b\\u200bot asks to run p\\u0430y"
+    assert seen.call == "b\\u200bot asks to run p\\u0430y"
+    assert seen.title == f'{seen.call}: t\\u043e \\u0430cme, memo {{"a": "x\\u202ey"}}'
     assert [(row.name, row.value) for row in seen.rows] == [
         ("t\\u043e", "\\u0430cme"),
         ("memo", '{"a": "x\\u202ey"}'),

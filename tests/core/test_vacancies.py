@@ -54,7 +54,7 @@ def test_a_gap_in_a_schedule_is_seen_ahead() -> None:
     directory = Directory([MARA.model_copy(update={"away": (later,)}), CLEO], schedules=[rota])
     assert found(directory, "schedule:on-call") == {}
     seats = found(directory, "schedule:on-call", ahead=timedelta(days=7))
-    assert seats["schedule:on-call"].startswith("from 2026-03-03 00:00 UTC on")
+    assert seats["schedule:on-call"].startswith("from Tue 3 Mar 2026, 00:00 UTC on")
 
 
 def test_people_without_a_manager() -> None:

@@ -1,8 +1,12 @@
 """Forks workers that kill themselves with SIGKILL at a given step; a program, not a test.
 
-Reads one job a line from standard input: ``{"stage": ..., "step": n, "after": bool}``, where step 0
-means to live. Each is done by a child process, forked when everything slow is imported, and
-answered by one line with its exit status.
+Reads one job a line from standard input::
+
+    {"stage": ..., "step": n, "after": bool, "thought": n}
+
+where 0 means to live; a thought is a call of a model of `worker.shapes`, in which the child dies.
+Each is done by a child process, forked when everything slow is imported, and answered by one line
+with its exit status.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,8 @@ from signoff.broker.ledger.store import Store
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
+from worker import shapes
 
 
 async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
@@ -41,6 +46,8 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
+    if job["thought"]:
+        die_thinking(int(job["thought"]))
     ledger = Ledger(Store.open(redis))
     store = session_service(sessions, agents)
     commit_all, append = ledger.commit_all, store.append_event
@@ -49,17 +56,35 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
     store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
-    await Crew(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    await Executor(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
     await apps.close()
     await ledger.close()
+
+
+def die_thinking(number: int) -> None:
+    """Die while a model thinks, in so many calls of one from now on."""
+    think = shapes.Actor.generate_content_async
+    left = number
+
+    async def call(self: shapes.Actor, *args: Any, **more: Any) -> AsyncGenerator[Any, None]:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            # Whatever runs beside it gets its turn first, as it would while a model takes seconds.
+            await asyncio.sleep(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        async for response in think(self, *args, **more):
+            yield response
+
+    shapes.Actor.generate_content_async = call  # type: ignore[method-assign]
 
 
 def main() -> None:
     """Do the jobs, one child each."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    redis, sessions, folder, lease = sys.argv[1:]
+    redis, sessions, folder, lease, *names = sys.argv[1:]
     agents = Path(folder)
-    for name in ("finance", "refunds"):
+    for name in names:
         AgentLoader(folder).load_agent(name)
     for line in sys.stdin:
         child = os.fork()

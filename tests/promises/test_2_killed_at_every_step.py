@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import InDoubt, Terms
 from worker.office import EXAMPLES, MARA
 
+TESTS = Path(__file__).parents[1]
 STEPS = range(1, 9)
 LEASE = 1.0
 ROUNDS = int(os.environ.get("SIGNOFF_KILLS", "1"))
@@ -35,19 +36,27 @@ ROUNDS = int(os.environ.get("SIGNOFF_KILLS", "1"))
 
 
 class Forge:
-    """Workers that live for one job."""
+    """Workers that live for one job.
 
-    def __init__(self, redis: str, folder: Path) -> None:
+    Args:
+        redis: The URL of the ledger.
+        folder: Where the sessions, the log and what the tools write down go.
+        agents: The folder of the agents.
+        names: Which of them are loaded before the workers are forked.
+    """
+
+    def __init__(self, redis: str, folder: Path, agents: Path, names: Sequence[str]) -> None:
+        path = (str(EXAMPLES), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")]))
         environment = os.environ | {
             "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
-            "PYTHONPATH": str(EXAMPLES),
+            "PYTHONPATH": os.pathsep.join(path),
         }
         environment.pop("GOOGLE_API_KEY", None)
         with (folder / "forge.log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
-                    *(f"sqlite:///{folder}/sessions.db", str(EXAMPLES), str(LEASE)),
+                    *(f"sqlite:///{folder}/sessions.db", str(agents), str(LEASE), *names),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -56,11 +65,12 @@ class Forge:
                 env=environment,
             )
 
-    def work(self, stage: str, *, step: int = 0, after: bool = False) -> int:
+    def work(self, stage: str, *, step: int = 0, after: bool = False, thought: int = 0) -> int:
         """Let a worker do a stage, and return how it ended: -9 if it was killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"stage": stage, "step": step, "after": after}) + "\n")
+        job = {"stage": stage, "step": step, "after": after, "thought": thought}
+        self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
@@ -74,10 +84,12 @@ class Forge:
 
 
 @asynccontextmanager
-async def forge(folder: Path) -> AsyncIterator[tuple[Forge, Ledger]]:
+async def forge(
+    folder: Path, agents: Path = EXAMPLES, names: Sequence[str] = ("finance", "refunds")
+) -> AsyncIterator[tuple[Forge, Ledger]]:
     """Yield a forge and the ledger it works on."""
     with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
-        made = Forge(redis.url, folder)
+        made = Forge(redis.url, folder, agents, names)
         ledger = Ledger(Store.open(redis.url))
         try:
             yield made, ledger

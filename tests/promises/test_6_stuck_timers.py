@@ -15,9 +15,9 @@ from deciding import Desk
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
-from signoff.broker.timers.poison import PATIENCE, stuck
+from signoff.broker.timers.due_approvals import LEASE
+from signoff.broker.timers.poison import PATIENCE, poisoned
 from signoff.broker.timers.reconciler import Reconciler
-from signoff.broker.timers.sweep import LEASE
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS
 from signoff.channels.pipeline.port import Kind
 from signoff.channels.pipeline.route import Router
@@ -99,13 +99,13 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     assert shop.cards(whole) == ["mara", "cleo"]
     for _ in range(PATIENCE - 2):
         await shop.wait(CYCLE)
-    assert await stuck(shop.ledger) == []
+    assert await poisoned(shop.ledger) == []
     assert shop.cards(broken) == ["mara"]
 
     shop.clock.advance(CYCLE)
     await shop.reconciler.once()
 
-    (one,) = await stuck(shop.ledger)
+    (one,) = await poisoned(shop.ledger)
     assert (one.approval, one.tries) == (broken.id, PATIENCE)
     assert "the calendar of on-call does not answer" in one.problem
     findings = {one.about: one for one in await _left_lying(shop.ledger)}
@@ -117,7 +117,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     assert shop.cards(broken) == ["mara", "cleo"]
     whats = [event.what for event in await shop.ledger.history(broken.id)]
     assert whats[-4:-1] == [What.STUCK, What.UNROUTABLE, What.ASKED]
-    assert await stuck(shop.ledger) == []
+    assert await poisoned(shop.ledger) == []
     desk = shop.channels.desk
     done = await desk.approve(broken.id, CLEO, channel="email")
     assert done.state is State.APPROVED
@@ -135,7 +135,7 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
     assert shop.cards(whole) == ["mara", "cleo"]
     for _ in range(PATIENCE):
         await shop.wait(CYCLE)
-    (one,) = await stuck(shop.ledger)
+    (one,) = await poisoned(shop.ledger)
     assert one.approval == unread.id
     entries = audit.entries(shop.ledger.store)
     told = [Event.model_validate_json(text) async for _, text, _ in entries]

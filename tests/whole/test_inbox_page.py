@@ -36,7 +36,7 @@ from signoff.testing import FakeChannel
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 MAILBOX = "approvals@signoff.example"
@@ -50,7 +50,7 @@ class Firm:
 
     ledger: Ledger
     desk: Desk
-    crew: Crew
+    executor: Executor
     channel: FakeChannel
     inbox: InboxSettings
     app: pyotp.OTP
@@ -63,7 +63,7 @@ class Firm:
         run = await self.desk.submit(
             "finance", "Please reimburse me $2500 for the conference", user="riley"
         )
-        await self.crew.drain(stages.run("finance"))
+        await self.executor.drain(stages.run("finance"))
         router = Router(
             self.ledger,
             policies=[POLICY],
@@ -138,7 +138,7 @@ async def firm(
         yield Firm(
             ledger,
             desk,
-            Crew(ledger, AdkRuntime(apps, guard)),
+            Executor(ledger, AdkRuntime(apps, guard)),
             FakeChannel(),
             inbox,
             app,
@@ -175,7 +175,7 @@ async def test_from_the_mail_to_the_agent(firm: Firm) -> None:
 
     after = await firm.ledger.approval(approval.id)
     assert (after.state, present(after.decision).channel) == (State.APPROVED, "inbox")
-    await firm.crew.drain(stages.resume("finance"))
+    await firm.executor.drain(stages.resume("finance"))
     run = await firm.ledger.run(approval.origin.run)
     assert run.state is RunState.COMPLETED
     assert json.loads(firm.journal.read_text())["amount"] == 2500

@@ -75,7 +75,7 @@ async def test_from_a_link_by_mail_to_the_end_of_the_run(
     await at.press("form[aria-label='Your answer'] button.yes")
     assert "Recorded: you approved reimburse" in await at.tab.text()
 
-    await at.crew.drain(stages.resume("finance"))
+    await at.executor.drain(stages.resume("finance"))
     assert (await at.ledger.run(approval.origin.run)).state is RunState.COMPLETED
     assert json.loads(at.journal.read_text())["amount"] == 2500
     await at.open(approval)
@@ -103,7 +103,7 @@ async def test_a_no_reaches_the_agent_with_its_reason(
     await at.put("#reason", "the budget is spent")
     await at.press("button.no")
     assert "you rejected reimburse" in await at.tab.text()
-    await at.crew.drain(stages.resume("finance"))
+    await at.executor.drain(stages.resume("finance"))
     run = await at.ledger.run(approval.origin.run)
     assert run.state is RunState.COMPLETED
     assert "the budget is spent" in run.text
@@ -130,7 +130,7 @@ async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> N
     await at.put("#field-0", "3")
     await at.press("form[aria-label='Your answer'] button.yes")
     assert "Recorded" in await at.tab.text()
-    await at.crew.drain(stages.resume("time_off"))
+    await at.executor.drain(stages.resume("time_off"))
     assert "3" in (await at.ledger.run(approval.origin.run)).text
 
 

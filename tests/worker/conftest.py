@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import EXAMPLES, MARA, HandClock, Office
 
 
@@ -60,7 +60,7 @@ async def office(
     yield Office(
         ledger=ledger,
         desk=Desk(ledger, Directory([MARA])),
-        crew=Crew(ledger, AdkRuntime(apps, guard, long_running=long_running)),
+        executor=Executor(ledger, AdkRuntime(apps, guard, long_running=long_running)),
         apps=apps,
         clock=clock,
         journal=journal,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from google.adk.sessions.session import Session
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError
 from worker import shapes
 from worker.office import Office
@@ -85,8 +88,27 @@ def living(office: Office, life: Life) -> Iterator[None]:
 async def work(office: Office, stage: str, life: Life) -> None:
     """Work on a stage for as long as a life lasts, and leave behind what a dead process leaves."""
     with living(office, life), contextlib.suppress(Died, BaseExceptionGroup):
-        await asyncio.create_task(office.crew.drain(stage))
+        await asyncio.create_task(office.executor.drain(stage))
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
         for key in await client.keys("*lease:*"):
             await client.delete(key)
+
+
+async def require_nothing_lost(
+    ledger: Ledger, lines: Sequence[dict[str, object]], run: Run, shape: str, where: str
+) -> None:
+    """Hold a run that has ended against the lines that its tools have written down."""
+    paid = Counter(str(line["paid"]) for line in lines if "paid" in line)
+    done = {str(line[key]) for line in lines for key in ("paid", "noted") if key in line}
+    assert not paid or max(paid.values()) == 1, where
+    if run.state is RunState.COMPLETED:
+        why = (await ledger.history(run.id))[-1].why
+        missing = shapes.EFFECTS[shape] - done
+        assert not missing or why.startswith("ADK did not go on to"), (where, missing)
+        assert not any("misled" in line for line in lines), where
+    else:
+        assert run.problem, where
+    for one in await ledger.approvals(run.approvals):
+        executed = str(one.call.args.get("to")) in paid
+        assert one.handoff is not Handoff.RESUMED or executed or "to" not in one.call.args, where

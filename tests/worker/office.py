@@ -19,7 +19,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.directory.people import Person
 from signoff.core.policies.policy import InDoubt, Resume, Terms
 from signoff.worker.adk.apps import Apps
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "agents"
@@ -45,15 +45,15 @@ class Office:
 
     ledger: Ledger
     desk: Desk
-    crew: Crew
+    executor: Executor
     apps: Apps
     clock: HandClock
     journal: Path
 
     async def submit(self, app: str, message: str) -> Run:
-        """Submit a run and let the crew take it to its first pause or end."""
+        """Submit a run and let the executor take it to its first pause or end."""
         run = await self.desk.submit(app, message, user="riley@example.com")
-        await self.crew.drain(stages.run(app))
+        await self.executor.drain(stages.run(app))
         return await self.ledger.run(run.id)
 
     async def ask(
@@ -77,8 +77,8 @@ class Office:
             await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def resume(self, run: Run) -> Run:
-        """Let the crew work on the resume stage and return the run."""
-        await self.crew.drain(stages.resume(run.app))
+        """Let the executor work on the resume stage and return the run."""
+        await self.executor.drain(stages.resume(run.app))
         return await self.ledger.run(run.id)
 
     def pass_time(self, seconds: float = 120) -> None:

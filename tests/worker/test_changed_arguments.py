@@ -57,7 +57,7 @@ async def begin(office: Office, app: str, *calls: Any, **state: Any) -> Run:
     run = await office.desk.submit(
         app, json.dumps(calls), user="riley@example.com", session=session.id
     )
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     return await office.ledger.run(run.id)
 
 

@@ -22,7 +22,7 @@ from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
 from worker.office import AGENTS, MARA, Office
 
@@ -101,11 +101,11 @@ async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> 
     )
     key = session_key(run.app, run.user, run.session)
     await office.ledger.take_lease(key, "somebody", lease=60)
-    assert await office.crew.drain(stages.run("finance")) == 0
+    assert await office.executor.drain(stages.run("finance")) == 0
     assert (await office.ledger.run(run.id)).state is RunState.QUEUED
     await office.ledger.release_lease(key, "somebody")
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
 
 
@@ -170,11 +170,11 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
         for n in range(100)
     ]
     # One ring is enough: whoever hears it takes as much as the process has slots for.
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert begun >= 100
     # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     states = {run.state for run in await office.ledger.runs([run.id for run in runs])}
     assert states == {RunState.PAUSED}
 
@@ -257,7 +257,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     again = await office.desk.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     again = await office.ledger.run(again.id)
     (linked,) = await office.ledger.approvals(again.approvals)
     assert linked.supersedes == approval.id
@@ -265,7 +265,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     third = await office.desk.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     third = await office.ledger.run(third.id)
     (fresh,) = await office.ledger.approvals(third.approvals)
     assert fresh.supersedes == ""
@@ -329,14 +329,14 @@ class Counting:
 
     def __init__(self) -> None:
         self.at_work = self.most = 0
-        self.crew: Crew | None = None
+        self.executor: Executor | None = None
 
     async def start(self, run: Run, fence: object) -> Turn:
-        """Let others begin meanwhile; a crew that is set is told to begin nothing more."""
+        """Let others begin meanwhile; a executor that is set is told to begin nothing more."""
         self.at_work += 1
         self.most = max(self.most, self.at_work)
-        if self.crew is not None:
-            self.crew.begin_nothing_more()
+        if self.executor is not None:
+            self.executor.begin_nothing_more()
         await asyncio.sleep(0.01)
         self.at_work -= 1
         return Turn(text="done")
@@ -353,11 +353,11 @@ class Counting:
 async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     """No more runs are in work than there are slots, and every stage is worked to its end."""
     runtime = Counting()
-    crew = Crew(office.ledger, runtime, slots=3)
+    executor = Executor(office.ledger, runtime, slots=3)
     for app in ["finance"] * 10 + ["time_off"] * 4:
         await office.desk.submit(app, "hi", user="riley@example.com")
     counts = await asyncio.gather(
-        crew.drain(stages.run("finance")), crew.drain(stages.run("time_off"))
+        executor.drain(stages.run("finance")), executor.drain(stages.run("time_off"))
     )
     assert (list(counts), runtime.most) == ([10, 4], 3)
     assert {run.state for run in await office.ledger.recent_runs()} == {RunState.COMPLETED}
@@ -366,10 +366,10 @@ async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
 async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office) -> None:
     """What is in work is committed, and the rest is left to others, unclaimed."""
     runtime = Counting()
-    runtime.crew = Crew(office.ledger, runtime, slots=2)
+    runtime.executor = Executor(office.ledger, runtime, slots=2)
     for _ in range(4):
         await office.desk.submit("finance", "hi", user="riley@example.com")
-    assert await runtime.crew.drain(stages.run("finance")) == 2
+    assert await runtime.executor.drain(stages.run("finance")) == 2
     states = [run.state for run in await office.ledger.recent_runs()]
     assert sorted(states) == [RunState.COMPLETED] * 2 + [RunState.QUEUED] * 2
     assert len((await office.ledger.claim(stages.run("finance"))).items) == 2
@@ -382,11 +382,11 @@ async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Offic
     key = f"{office.ledger.store.prefix}run:{broken.id}"
     kept = await office.ledger.store.client.get(key)
     await office.ledger.store.client.set(key, "1 x {}")
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(other.id)).state is RunState.COMPLETED
     await office.ledger.store.client.set(key, str(kept))
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.QUEUED
     office.pass_time(61)
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(broken.id)).state is RunState.COMPLETED

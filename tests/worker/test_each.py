@@ -15,7 +15,7 @@ from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import IllegalMove
 from signoff.core.policies.policy import InDoubt, Resume
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import Fuse, lay, work_until_death
 
@@ -87,16 +87,16 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
 
         monkeypatch.setattr(AdkRuntime, "resume", resume)
     else:
-        settle = type(office.crew)._settle
+        settle = type(office.executor)._settle
 
-        async def late(self: Crew, *args: Any) -> object:
+        async def late(self: Executor, *args: Any) -> object:
             nonlocal decided
             if not decided:
                 decided = True
                 await office.desk.approve(second.id, MARA, channel="cli")
             return await settle(self, *args)
 
-        monkeypatch.setattr(type(office.crew), "_settle", late)
+        monkeypatch.setattr(type(office.executor), "_settle", late)
     run = await office.resume(run)
     if run.state is RunState.ANSWERED:
         run = await office.resume(run)  # the bell has been rung for the second answer

@@ -83,7 +83,7 @@ async def test_a_yes_that_expires_on_its_way_starts_nothing(office: Office) -> N
     """The guard looks again, just before the tool: the run fails, and says why."""
     guard = GuardPlugin(office.ledger, valid_for=timedelta(microseconds=1))
     apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
-    office.crew.runtime = AdkRuntime(apps, guard)
+    office.executor.runtime = AdkRuntime(apps, guard)
     run, first = await approved(office)
     office.clock.moment += timedelta(seconds=1)
     done = await office.resume(run)

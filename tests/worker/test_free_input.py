@@ -11,7 +11,7 @@ from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import PayloadError
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import AGENTS, MARA, Office
 
 pytestmark = [
@@ -40,10 +40,10 @@ async def told(office: Office, run: Run) -> object:
 
 def with_rules(office: Office, *rules: InputRule) -> None:
     """Let the worker have these tables."""
-    was = office.crew.runtime
+    was = office.executor.runtime
     assert isinstance(was, AdkRuntime)
     runtime = AdkRuntime(office.apps, was.guard, inputs=rules)
-    office.crew = Crew(office.ledger, runtime)
+    office.executor = Executor(office.ledger, runtime)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from signoff.core.approvals.run import RunState
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import Office
 from worker.test_changed_arguments import begin, only, put
 
@@ -107,7 +107,7 @@ def app(office: Office, bank: tuple[str, list[Any]], tmp_path: Path) -> str:
     (folder / "agent.py").write_text(AGENT.replace("SPEC", repr(spec(bank[0]))))
     guard = GuardPlugin(office.ledger)
     office.apps = Apps(tmp_path / "agents", office.apps.sessions, lambda: guard)
-    office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))
+    office.executor = Executor(office.ledger, AdkRuntime(office.apps, guard))
     return name
 
 

@@ -120,7 +120,7 @@ class TestInput:
         seen = set()
         for _ in range(2):
             run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
-            await office.crew.drain(stages.run("forms"))
+            await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             run = await answer(office, run)
             (approval,) = await office.ledger.approvals(run.approvals)
@@ -138,7 +138,7 @@ class TestInput:
         runs = []
         for _ in range(2):
             run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
-            await office.crew.drain(stages.run("forms"))
+            await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             runs.append(await answer(office, run))
         older = await answer(office, runs[0], value=5)
@@ -261,7 +261,7 @@ class TestNodes:
         again = await office.desk.submit(
             "nodes", "go", user="riley@example.com", session=first.session
         )
-        await office.crew.drain(stages.run("nodes"))
+        await office.executor.drain(stages.run("nodes"))
         again = await office.ledger.run(again.id)
         (one,) = await office.ledger.approvals(again.approvals)
         assert one.origin.nth == 1

@@ -122,7 +122,7 @@ async def test_a_death_at_any_step_of_any_turn_changes_nothing(
                 lay(patch, office, fuse)
                 await work_until_death(office, stage)
             assert fuse.blown
-        await office.crew.drain(stage)
+        await office.executor.drain(stage)
         run = await office.ledger.run(run.id)
         if run.state is not RunState.PAUSED:
             break

@@ -15,17 +15,16 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
-from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import is_composite
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
-from worker.mortal import Life, work
+from signoff.worker.executor import Executor
+from worker.mortal import Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import EFFECTS, SHAPES, write_folders
+from worker.shapes import SHAPES, write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -70,7 +69,7 @@ async def office(
     guard = GuardPlugin(ledger)
     apps = Apps(folder, InMemorySessionService(), lambda: guard)
     desk = Desk(ledger, Directory([MARA]))
-    yield Office(ledger, desk, Crew(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
+    yield Office(ledger, desk, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
     await apps.close()
     await ledger.close()
 
@@ -87,7 +86,7 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
         stage = stages.resume(app) if number else stages.run(app)
         if number == turn:
             await work(office, stage, life)
-        await office.crew.drain(stage)
+        await office.executor.drain(stage)
         run = await office.ledger.run(run.id)
         if run.state is not RunState.PAUSED:
             return run if number >= turn else None
@@ -138,28 +137,12 @@ async def kill(
             run = await walk(office, app, turn, life)
             assert run is not None
             assert life.ended
-            await require_nothing_lost(office, run, shape, f"{app} {turn}.{place}")
+            await require_nothing_lost(
+                office.ledger, office.executed(), run, shape, f"{app} {turn}.{place}"
+            )
             ends[run.state] += 1
     # Only a tool that was at work leaves a doubt.
     if shape in TAKEN_UP and manner != "plain":
         assert not ends[RunState.FAILED]
         assert ends[RunState.COMPLETED]
     await audit.verify(office.ledger.store)
-
-
-async def require_nothing_lost(office: Office, run: Run, shape: str, where: str) -> None:
-    """Hold a run that has ended against what was really done."""
-    lines = office.executed()
-    paid = Counter(str(line["paid"]) for line in lines if "paid" in line)
-    done = {str(line[key]) for line in lines for key in ("paid", "noted") if key in line}
-    assert not paid or max(paid.values()) == 1, where
-    if run.state is RunState.COMPLETED:
-        why = (await office.ledger.history(run.id))[-1].why
-        missing = EFFECTS[shape] - done
-        assert not missing or why.startswith("ADK did not go on to"), (where, missing)
-        assert not any("misled" in line for line in lines), where
-    else:
-        assert run.problem, where
-    for one in await office.ledger.approvals(run.approvals):
-        executed = str(one.call.args.get("to")) in paid
-        assert one.handoff is not Handoff.RESUMED or executed or "to" not in one.call.args, where

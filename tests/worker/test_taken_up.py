@@ -68,7 +68,7 @@ def lay(monkeypatch: pytest.MonkeyPatch, office: Office, fuse: Fuse) -> None:
 async def work_until_death(office: Office, stage: str) -> None:
     """Work on a stage like a worker that may die there."""
     with contextlib.suppress(Died):
-        await asyncio.create_task(office.crew.drain(stage))
+        await asyncio.create_task(office.executor.drain(stage))
     # What a dead process leaves behind are its leases, and those run out.
     office.pass_time()
     async with office.ledger.store.translated_client() as client:
@@ -113,7 +113,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     assert run.state is RunState.PAUSED
     assert len(run.approvals) == 1
@@ -171,13 +171,13 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     """Nobody is paid twice, whoever is not paid is in doubt, and every run comes to an end."""
     run = await office.desk.submit(app, "pay", user="riley@example.com")
     if stage is stages.resume:
-        await office.crew.drain(stages.run(app))
+        await office.executor.drain(stages.run(app))
         await office.approve(await office.ledger.run(run.id))
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=True))
         await work_until_death(office, stage(app))
     if stage is stages.run:
-        await office.crew.drain(stages.run(app))
+        await office.executor.drain(stages.run(app))
         await office.approve(await office.ledger.run(run.id))
     run = await office.resume(await office.ledger.run(run.id))
     paid = [str(line["paid"]) for line in office.executed()]

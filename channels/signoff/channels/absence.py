@@ -98,7 +98,7 @@ def person_called(directory: Directory, name: str) -> str:
     if len(named) != 1:
         raise MoveRefused(
             f"There {'are several people' if named else 'is nobody'} called {name!r}. Write the "
-            "address of whoever decides instead of you."
+            "address of the person who decides instead of you."
         )
     return named[0].id
 

@@ -20,7 +20,7 @@ from signoff.broker.decisions import (
 )
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Standing
+from signoff.broker.ledger.ledger import Current
 from signoff.channels.absence import Leavings
 from signoff.channels.collaboration import move_of
 from signoff.channels.incoming import Answer, Notice, answer_back
@@ -71,7 +71,7 @@ class Answers:
         self._leavings = Leavings(decisions)
 
     async def take(
-        self, answer: Answer, text: str, *, problem: str = "", seen: Standing | None = None
+        self, answer: Answer, text: str, *, problem: str = "", seen: Current | None = None
     ) -> None:
         """Do what a person says.
 
@@ -86,7 +86,7 @@ class Answers:
             LedgerError: It could not be committed; nothing was done.
         """
         holder, directory = answer.holder, self._decisions.directory
-        seen = seen or await self._ledger.standing(holder.approval)
+        seen = seen or await self._ledger.current(holder.approval)
         approval = seen.approval
         person = directory.get(holder.person)
         if person is None:
@@ -115,7 +115,7 @@ class Answers:
         move: Move,
         *,
         ends: Ends = always,
-        seen: Standing | None = None,
+        seen: Current | None = None,
     ) -> Outcome:
         """Make a move, and tell the person what it did, or why it was refused.
 
@@ -162,7 +162,7 @@ class Answers:
         return outcome
 
     async def revoke(
-        self, answer: Answer, person: Person, *, reason: str = "", seen: Standing | None = None
+        self, answer: Answer, person: Person, *, reason: str = "", seen: Current | None = None
     ) -> None:
         """Revoke the grant that the same person has given with an approval, and tell them.
 
@@ -184,7 +184,7 @@ class Answers:
 
         await self._decisions.revoke(
             about,
-            reason or "whoever gave it has revoked it",
+            reason or "the person who gave it has revoked it",
             actor_of(answer, person),
             Extras(also=answer.also, acknowledges=always, on_commit=tell),
         )
@@ -196,9 +196,9 @@ class Answers:
         person: Person | None = None,
         *,
         wanted: str = "",
-        seen: Standing | None = None,
+        seen: Current | None = None,
     ) -> None:
-        """Refuse an answer before it comes to a move, and tell whoever gave it why.
+        """Refuse an answer before anything is decided, and tell its author why.
 
         Args:
             answer: Whose answer it is, to what.
@@ -275,7 +275,7 @@ class Answers:
     # -- what an answer wants --------------------------------------------------------------------
 
     async def _of_requester(
-        self, answer: Answer, person: Person, text: str, reply: Reply, seen: Standing
+        self, answer: Answer, person: Person, text: str, reply: Reply, seen: Current
     ) -> None:
         """Do what the requester says, who never decides: withdraw, remind, answer a question."""
         if isinstance(reply, Withdraw | Remind):
@@ -286,7 +286,7 @@ class Answers:
             await self.make(answer, person, move, seen=seen)
 
     async def _of_approver(
-        self, answer: Answer, person: Person, reply: Reply, seen: Standing
+        self, answer: Answer, person: Person, reply: Reply, seen: Current
     ) -> None:
         """Do what somebody says who is asked.
 

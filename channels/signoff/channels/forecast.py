@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from signoff.channels.pipeline.targets import ways
+from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Asked
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -89,7 +89,7 @@ def timeline_of(
     enabled = frozenset(rules.channel_names)
 
     def reach(people: Sequence[Person], rules: Asking) -> tuple[Asked, ...]:
-        return ways(people, rules, enabled)
+        return targets_of(people, rules, enabled)
 
     return foresee(
         rules.policies,

@@ -19,6 +19,7 @@ from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.approvals.inputs import Form
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text
 from signoff.core.cards.card import one_line
 from signoff.core.payloads.payload import LARGEST_NUMBER, fields_of, missing_fields
 
@@ -82,9 +83,13 @@ class PayloadErrors(Exception):
 
 
 def fields(approval: Approval) -> tuple[Field, ...]:
-    """Return what a person fills in to approve, in the order in which it is shown."""
+    """Return what a person fills in to approve, in the order in which it is shown.
+
+    What starts hidden stays as it is.
+    """
+    fixed = approval.fixed
     if approval.kind is Kind.INPUT:
-        return _of_form(form_of(approval.call))
+        return tuple(one for one in _of_form(form_of(approval.call)) if one.name not in fixed)
     must = missing_fields(approval.template, None)
     return tuple(
         Field(
@@ -95,6 +100,7 @@ def fields(approval: Approval) -> tuple[Field, ...]:
             first=None if name in must else start,
         )
         for name, start in fields_of(approval.template).items()
+        if name not in fixed
     )
 
 
@@ -105,7 +111,7 @@ def field_id(at: int) -> str:
 
 def value_text(value: JsonValue) -> str:
     """Write a value as it stands in an input."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text(value)
 
 
 def place_of(value: JsonValue, choices: Sequence[JsonValue]) -> int | None:

@@ -66,7 +66,7 @@ def make_gateway(
     are no other pages, not even ones that describe these; what is added may describe itself.
 
     Args:
-        ledger: Closed by whoever opened it.
+        ledger: Closed by the caller, who opened it.
         listeners: Started before the first request and stopped after the last.
         close: Called after that.
         patience: How many seconds a body may take.

@@ -46,9 +46,9 @@ class Answer:
         source: A function of what came in, so that it is answered once.
         reply_to: What the channel calls it, so that our answer appears below it.
         also: Acknowledges what came in.
-        to: Where our answer goes, in the channel's terms; "" is where the card went. Whoever
+        to: Where our answer goes, in the channel's terms; "" is where the card went. The person who
             presses a button in a place gets an answer there, each time.
-        more: What the audit shall know about whoever answered.
+        more: What the audit shall know about the person who answered.
         vouched: Whether the channel vouches that it is this person's, whatever a policy asks for.
     """
 

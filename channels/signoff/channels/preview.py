@@ -44,6 +44,7 @@ def message(
         name=person.shown if person else "",
         address=asked.address if asked else "nobody@example.com",
         at=now,
+        zone=directory.zone_of(asked.person if asked else ""),
         token=NO_TOKEN,
         link=link,
     )

@@ -62,12 +62,13 @@ def _text(message: Message, card: Card) -> str:
     if message.kind is Kind.CARD:
         lines += [*rows, card.hint, *(f"(!) {one}" for one in card.warnings)]
         lines.append(f"Requested by: {card.requester}")
-        lines += [f"{one.who}, {moment(one.at)}: {one.text}" for one in card.comments]
+        lines += [f"{one.who}, {moment(one.at, message.zone)}: {one.text}" for one in card.comments]
         if card.claimed and card.claimed_until is not None:
-            lines.append(f"Claimed by: {card.claimed}, until {moment(card.claimed_until)}")
+            until = moment(card.claimed_until, message.zone)
+            lines.append(f"Claimed by: {card.claimed}, until {until}")
         lines += [f"Level: {card.level}" if card.level else "", card.escalated, card.progress]
         if card.deadline is not None:
-            lines.append(f"Answer until: {moment(card.deadline)}")
+            lines.append(f"Answer until: {moment(card.deadline, message.zone)}")
         if card.fields:
             lines.append(f"To be filled in: {', '.join(map(_field, card.fields))}")
         lines.append(f"Digest: {card.digest}")
@@ -86,7 +87,7 @@ def _text(message: Message, card: Card) -> str:
 def _entry(entry: Entry) -> str:
     """Name one request of a bundle, and where it can be read."""
     ended = f": {entry.outcome}" if entry.outcome else ""
-    return f"- {entry.title} {entry.about}".rstrip() + f"{ended} {entry.link}".rstrip()
+    return f"- {entry.title}{ended} {entry.link}".rstrip()
 
 
 def _field(row: Row) -> str:

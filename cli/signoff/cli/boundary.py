@@ -43,7 +43,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             raise typer.Exit(INTERRUPTED) from error
         except BrokenPipeError as error:
-            # Whoever read our output has closed it: all is well, and nothing more can be said.
+            # The reader of our output has closed it: all is well, and nothing more can be said.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from error
         except Exception as error:

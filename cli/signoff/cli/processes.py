@@ -69,7 +69,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
-    from signoff.worker.executor import Crew  # noqa: PLC0415
+    from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
     local = app_names(folder) if folder.is_dir() or not remote else []
@@ -104,12 +104,13 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         ),
         dict.fromkeys(remote, servers),
     )
-    crew = Crew(
+    executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
         slots=settings.agents.concurrency,
         valid_for=valid_for,
+        hide=settings.all_hidden,
     )
 
     runners.look_over([name for name in names if name not in remote])
@@ -123,8 +124,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         kind="worker",
         stages=tasks.stages_of(names),
         threads=settings.agents.concurrency,
-        register=lambda loop: tasks.register(parts.celery, loop, crew),
-        stopping=crew.begin_nothing_more,
+        register=lambda loop: tasks.register(parts.celery, loop, executor),
+        stopping=executor.begin_nothing_more,
         close=close,
     )
 
@@ -193,13 +194,13 @@ def run_channels(settings: Settings) -> int:
     if settings.inbox.url and "link" in settings.inbox.sign_in:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
-    besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    besides = {"groups": keeper[0].run_forever} if keeper is not None else {}
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
-    besides["vacancies"] = vacant.run_forever()
+    besides["vacancies"] = vacant.run_forever
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:
-        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever()
+        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
     async def close() -> None:
         for sender in senders.values():
@@ -287,7 +288,7 @@ def prepare(settings: Settings, kind: str) -> None:
     Raises:
         ConfigErrors: There are errors.
     """
-    logs.configure(settings.log)
+    logs.configure(settings.logging)
     for warning in require(settings, kind):
         log.warning("config.warning", problem=str(warning))
 
@@ -306,7 +307,7 @@ def _consume(
     register: Callable[[LoopThread], None],
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    besides: Mapping[str, Coroutine[Any, Any, object]] | None = None,
+    besides: Mapping[str, Callable[[], Coroutine[Any, Any, object]]] | None = None,
     cards: Cards | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
@@ -343,7 +344,7 @@ def _consume(
         _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
         for name, work in (besides or {}).items():
-            _in_background(loop, name, work)
+            _in_background(loop, name, work())
         worker.start()
         log.info("stopped", kind=kind)
         return int(worker.exitcode or 0)

@@ -163,7 +163,7 @@ def _results(contents: list[types.Content]) -> tuple[ToolResult, ...]:
 def model_or_script(script: Script) -> str | BaseLlm:
     """Name the model of `SIGNOFF_MODEL` (or Gemini Flash) where there is a key, else play a script.
 
-    So that an example runs for everybody, and is a real agent for whoever has a `GOOGLE_API_KEY`.
+    So that an example runs for everybody, and is a real agent with a `GOOGLE_API_KEY`.
     """
     if os.environ.get("GOOGLE_API_KEY"):
         return os.environ.get("SIGNOFF_MODEL") or DEFAULT_MODEL

@@ -144,7 +144,7 @@ def _read(text: str) -> Access | None:
     try:
         return Access.model_validate_json(text)
     except ValidationError as error:
-        # A scope of a newer version: whoever cannot read it lets nobody in.
+        # It has a scope of a newer version; what cannot be read lets nobody in.
         log.error("access.unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
         return None
 

@@ -19,7 +19,7 @@ from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Ledger, Standing
+from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
@@ -76,7 +76,7 @@ class Refused:
 
     Attributes:
         approval: As it was.
-        error: Why; its message can be shown to whoever wanted the move.
+        error: Why; its message can be shown to the person who wanted the move.
     """
 
     approval: Approval
@@ -117,7 +117,7 @@ class Extras:
         acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
             the same thing may be sent again, corrected.
         on_commit: Adds to the commit of the move, or to that of its refusal.
-        watched: How whoever answers looks on when the run goes on.
+        watched: How the answerer looks on when the run goes on.
         seen: The approval as it was just read. The commit fails if it has changed since, and is
             then tried with a fresh one.
     """
@@ -126,7 +126,7 @@ class Extras:
     acknowledges: Callable[[ApprovalError], bool] = _never
     on_commit: OnCommit | None = None
     watched: Watch = Watch.NO
-    seen: Standing | None = None
+    seen: Current | None = None
 
 
 NOTHING: Final = Extras()
@@ -181,7 +181,7 @@ class Decisions:
         seen = [extras.seen] if extras.seen is not None else []
 
         async def attempt() -> Outcome:
-            here = seen.pop() if seen else await self.ledger.standing(approval_id)
+            here = seen.pop() if seen else await self.ledger.current(approval_id)
             try:
                 change, taken = await self._made(here, move, actor, extras)
             except REFUSALS as error:
@@ -202,7 +202,7 @@ class Decisions:
             ApprovalNotFound: There is no such approval.
             LedgerError: It could not be judged, or the refusal could not be noted.
         """
-        here = await self.ledger.standing(approval_id)
+        here = await self.ledger.current(approval_id)
         try:
             judged = await self._judged(here, move, actor)
         except REFUSALS as error:
@@ -282,7 +282,7 @@ class Decisions:
         return await self.ledger.decide_again(attempt)
 
     async def _made(
-        self, seen: Standing, move: Move, actor: Actor, extras: Extras
+        self, seen: Current, move: Move, actor: Actor, extras: Extras
     ) -> tuple[Change, Taken]:
         """Return the change that makes a move, and what comes of it.
 
@@ -318,7 +318,7 @@ class Decisions:
             await extras.on_commit(change, taken)
         return change, taken
 
-    async def _judged(self, seen: Standing, move: Move, actor: Actor) -> _Judged:
+    async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
         """Make a move of where an approval stands by now, whether or not a timer has run."""
         was, _, now = seen
         if is_due(was, now):
@@ -424,6 +424,6 @@ def _along(extras: Extras) -> Change:
 
 
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
-    """Add to a change that `route` tells of a move whoever else has to hear of it."""
+    """Add to a change that `route` tells of a move the others who have to hear of it."""
     for event in events:
         change.send(TellMove.of(event, version=approval.version))

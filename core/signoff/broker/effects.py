@@ -48,7 +48,7 @@ def moved(
         events: What has happened.
         run: Its run, before.
         turns: The turns of the queues.
-        watched: How whoever answers looks on when the run goes on.
+        watched: How the answerer looks on when the run goes on.
         cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
     """
     if after.state is not State.PENDING:

@@ -24,7 +24,7 @@ Rules = Callable[[Approval, datetime], tuple[Terms, Collection[str]]]
 """Returns by which terms a call would be asked about now, and the ids of those asked first."""
 
 Told = Callable[[Change, Approval, Grant], None]
-"""Adds to a change what whoever has given a grant is told of its use."""
+"""Adds to a change what the person who has given a grant is told of its use."""
 
 
 class Grants:
@@ -86,7 +86,7 @@ class Grants:
         """
 
         async def attempt() -> Approval | None:
-            was, run, now = await self._ledger.standing(approval_id)
+            was, run, now = await self._ledger.current(approval_id)
             if was.state is not State.PENDING or was.terms is not None:
                 return None
             terms, asked = rules(was, now)

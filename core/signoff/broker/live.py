@@ -1,4 +1,4 @@
-"""The events of a watched turn, on their way from the worker that runs it to whoever looks on.
+"""The events of a watched turn, on their way from the worker that runs it to those who look on.
 
 Each turn has a stream of its own, ``events:<run>:<pause>``. It is a copy for the eye: nothing
 depends on it, the session has the events, and whether the turn is over stands in the run's record.

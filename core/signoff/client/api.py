@@ -24,7 +24,7 @@ from signoff.client.requests import Lines, Pages, Request, get, given, post, quo
 from signoff.client.transports import AsyncTransport, Listing, Method, Transport
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.approvals.search_terms import Due, Sort, Status
 
 
 class Operations:
@@ -79,7 +79,7 @@ class Operations:
         self,
         *,
         q: str = "",
-        state: State | Standing | None = None,
+        state: State | Status | None = None,
         waiting_for: str = "",
         queue: str = "",
         app: str = "",

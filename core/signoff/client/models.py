@@ -114,11 +114,14 @@ class Call(Given):
 
     Attributes:
         tool: The name of the tool.
-        args: The arguments, exactly as they will run.
+        args: The arguments, exactly as they will run, except for the hidden ones.
+        hidden: The arguments that the policy hides, or in which it hides something. There
+            ``hidden by policy`` stands in the place of the values.
     """
 
     tool: str
     args: dict[str, JsonValue] = Field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 class Decision(Given):
@@ -199,6 +202,7 @@ class Approval(Given):
         state: Its state.
         handoff: How far the decision has reached the agent.
         kind: What is asked for.
+        title: What the policy calls it, "" where it has no title.
         call: The tool and its arguments.
         digest: SHA-256 over the canonical form of the call. Send it back to approve.
         hint: The tool's hint for the approver.
@@ -230,6 +234,7 @@ class Approval(Given):
     state: State
     handoff: Handoff
     kind: Kind
+    title: str = ""
     call: Call
     digest: str
     hint: str = ""

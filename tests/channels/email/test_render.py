@@ -110,7 +110,9 @@ def test_the_headers_are_what_a_mail_of_a_program_needs() -> None:
     assert mail["From"] == f"Signoff <{MAILBOX}>"
     assert mail["To"] == "Mara Lind <mara@example.com>"
     assert mail["Reply-To"] == f"approvals+{TOKEN}@signoff.example"
-    assert mail["Subject"].startswith("Approval needed: reimburse (finance) #")
+    assert mail["Subject"].startswith(
+        "Approval needed: reimburse: amount 2500, purpose conference (finance) #"
+    )
     assert mail["Auto-Submitted"] == "auto-generated"
     assert mail["X-Auto-Response-Suppress"] == "All"
     assert mail["X-Signoff-Loop"] == "signoff.example"

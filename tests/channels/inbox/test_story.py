@@ -109,6 +109,20 @@ async def test_one_stage_after_the_other(browser: Browser, office: Channels) -> 
     assert (await office.ledger.approval(approval.id)).decided_by == ("mara", "dan")
 
 
+async def test_the_informed_read_it_and_have_no_form(browser: Browser, office: Channels) -> None:
+    """The page says what they are, offers no move, and refuses one that is sent all the same."""
+    office.policies = (PLAIN.model_copy(update={"inform": ("dan",)}),)
+    approval, _ = await office.ask()
+    await enter(browser, DAN)
+    words = plain(await browser.get(page_of(approval.id)))
+    assert "You are informed about this request. Others decide it." in words
+    assert "Informed: Dan Roe" in words
+    assert "Mara Lind by email" not in words
+    assert "Approve exactly this" not in words
+    assert (await send(browser, approval, "approve")).status_code == 409
+    assert (await office.ledger.approval(approval.id)).state is State.PENDING
+
+
 async def test_deliveries_are_for_those_who_are_asked(browser: Browser, office: Channels) -> None:
     """And for operators and auditors; the requester reads what happened without them."""
     office.policies = (PLAIN,)
@@ -134,7 +148,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
-    was, run, _ = await office.ledger.standing(approval.id)
+    was, run, _ = await office.ledger.current(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
         after = after.hand_on(step, now=NOON, result='{"paid": 2500}')[0]

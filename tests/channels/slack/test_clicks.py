@@ -258,7 +258,7 @@ async def test_a_click_reads_its_approval_once(
     """What was read to judge the card is what the decision is made of."""
     approval = await office.open()
     read: list[str] = []
-    for name in ("standing", "approval"):
+    for name in ("current", "approval"):
         plain = getattr(office.ledger, name)
 
         async def counted(one: str, plain: Any = plain) -> Any:

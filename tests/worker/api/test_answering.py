@@ -23,7 +23,7 @@ from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem
-from signoff.worker.adk_api.verdicts import Verdict, values_of, verdict_of
+from signoff.worker.adk_api.stated import Stated, stated_in, values_of
 
 
 def as_person(person: Person | None, **users: frozenset[str]) -> Caller:
@@ -254,29 +254,29 @@ OBJECT: JsonValue = {"type": "object", "properties": {"n": {"type": "integer"}},
 @pytest.mark.parametrize(
     ("schema", "response", "verdict"),
     [
-        (None, {"result": "0042"}, Verdict(yes=True, values={"value": "0042"})),
-        (None, {"city": "Oslo"}, Verdict(yes=True, values={"value": {"city": "Oslo"}})),
-        ({"type": "string"}, {"result": "0042"}, Verdict(yes=True, values={"value": "0042"})),
-        ({"type": "integer"}, {"result": "42"}, Verdict(yes=True, values={"value": 42})),
-        ({"type": "integer"}, {"result": 42}, Verdict(yes=True, values={"value": 42})),
-        ({"type": "boolean"}, {"result": True}, Verdict(yes=True)),
-        ({"type": "boolean"}, {"result": "false"}, Verdict(yes=False)),
-        (OBJECT, {"n": 3}, Verdict(yes=True, values={"n": 3})),
-        (OBJECT, {"result": '{"n": 3}'}, Verdict(yes=True, values={"n": 3})),
-        (FORM, {"approved": True}, Verdict(yes=True, values={"approved": True})),
+        (None, {"result": "0042"}, Stated(yes=True, values={"value": "0042"})),
+        (None, {"city": "Oslo"}, Stated(yes=True, values={"value": {"city": "Oslo"}})),
+        ({"type": "string"}, {"result": "0042"}, Stated(yes=True, values={"value": "0042"})),
+        ({"type": "integer"}, {"result": "42"}, Stated(yes=True, values={"value": 42})),
+        ({"type": "integer"}, {"result": 42}, Stated(yes=True, values={"value": 42})),
+        ({"type": "boolean"}, {"result": True}, Stated(yes=True)),
+        ({"type": "boolean"}, {"result": "false"}, Stated(yes=False)),
+        (OBJECT, {"n": 3}, Stated(yes=True, values={"n": 3})),
+        (OBJECT, {"result": '{"n": 3}'}, Stated(yes=True, values={"n": 3})),
+        (FORM, {"approved": True}, Stated(yes=True, values={"approved": True})),
         (
             FORM,
             {"approved": False, "note": "no"},
-            Verdict(yes=False, values={"approved": False, "note": "no"}),
+            Stated(yes=False, values={"approved": False, "note": "no"}),
         ),
     ],
 )
 def test_input_is_the_answer_itself(
-    schema: JsonValue, response: JsonValue, verdict: Verdict
+    schema: JsonValue, response: JsonValue, verdict: Stated
 ) -> None:
     """It is unwrapped as ADK does, except that a text that is asked for stays one."""
     approval = _input(schema)
-    assert verdict_of(approval, Answer("adk-0", INPUT, response)) == verdict
+    assert stated_in(approval, Answer("adk-0", INPUT, response)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_input_of_another_kind_is_refused(
 ) -> None:
     """Whether it is a yes is not guessed, where the schema asks."""
     with pytest.raises(PayloadError, match=words):
-        verdict_of(_input(schema), Answer("adk-0", INPUT, response))
+        stated_in(_input(schema), Answer("adk-0", INPUT, response))
 
 
 def test_a_no_that_sends_back_what_was_shown_has_no_reason() -> None:
@@ -306,7 +306,7 @@ def test_a_no_that_sends_back_what_was_shown_has_no_reason() -> None:
     call = ToolCall(id="c", name="leave", args={"reason": "tired"})
     approval, _ = Approval.open(origin, call, hint="", template=None, now=NOON)
     said: JsonValue = {"confirmed": False, "payload": {"reason": "tired"}}
-    assert verdict_of(approval, Answer("adk-0", CONFIRMATION, said)) == Verdict(yes=False)
+    assert stated_in(approval, Answer("adk-0", CONFIRMATION, said)) == Stated(yes=False)
 
 
 async def test_a_call_is_answered_under_its_own_name(taking: Answering, ledger: Ledger) -> None:

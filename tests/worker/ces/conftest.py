@@ -13,7 +13,7 @@ from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces.rules import Rules
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.ces.shop import AGENT
 from worker.ces.studio import write
 from worker.office import Office
@@ -51,7 +51,7 @@ def shop(office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
         monkeypatch.setattr(process_rules, "_current", [rules])
         guard = GuardPlugin(office.ledger)
         office.apps = Apps(tmp_path / "agents", office.apps.sessions, lambda: guard)
-        office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))
+        office.executor = Executor(office.ledger, AdkRuntime(office.apps, guard))
         return app
 
     return make

@@ -7,7 +7,7 @@ from signoff.core.approvals.run import Run
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import MARA, Office
 
 KEY = "k" * 32
@@ -74,7 +74,7 @@ async def waiting(office: Office, run: Run) -> Approval:
 
 
 async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = "") -> Run:
-    """Let Mara answer what a run waits for, and the crew go on with it."""
+    """Let Mara answer what a run waits for, and the executor go on with it."""
     for one in await office.ask(run):
         decide = office.desk.approve if yes else office.desk.reject
         await decide(one.id, MARA, channel="cli", reason=reason)
@@ -85,4 +85,4 @@ async def another_worker(office: Office) -> None:
     """Let a worker go on that has seen nothing of this before."""
     guard = GuardPlugin(office.ledger)
     office.apps = Apps(office.apps.folder, office.apps.sessions, lambda: guard)
-    office.crew = Crew(office.ledger, AdkRuntime(office.apps, guard))
+    office.executor = Executor(office.ledger, AdkRuntime(office.apps, guard))

@@ -140,5 +140,5 @@ def after_model_callback(callback_context, llm_response):
     decided = await office.ledger.decided()
     assert '"paid": "a"' in (await office.ledger.approval(decided[0].id)).result.replace("\\", "")
     after = await office.desk.submit(app, "hello?", user=run.user, session=run.session)
-    await office.crew.drain(f"run.{app}")
+    await office.executor.drain(f"run.{app}")
     assert (await office.ledger.run(after.id)).text == "This session has ended. No more."

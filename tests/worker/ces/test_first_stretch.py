@@ -74,7 +74,7 @@ async def test_wherever_a_worker_dies_a_call_is_made_once(
     app = shop(Rules(key=KEY), "twice", resumable=resumable, twice=TWICE)
     run = await office.desk.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=after)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     doubted = False
     for _ in range(2):
@@ -117,7 +117,7 @@ async def test_a_model_that_would_say_otherwise_is_not_asked_again(
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
     assert noted(office) == ["c0"]
     run = await office.resume(run)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     assert (await office.ledger.run(run.id)).text == "{'noted': 'c0!'}"
     assert noted(office) == ["c0", "c0!"]
 
@@ -130,7 +130,7 @@ async def test_code_that_goes_another_way_calls_nothing_more(
     app = shop(Rules(key=KEY), "dice", dice=source)
     run = await office.desk.submit(app, "go", user="riley@example.com")
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     assert run.state is RunState.FAILED
     assert "went another way: it calls note() now, and has called note() before" in run.problem
@@ -145,7 +145,7 @@ async def test_an_answer_too_large_to_be_kept_is_said_to_be_so(
     app = shop(Rules(key=KEY), "big", big=source, length=300_000)
     run = await office.desk.submit(app, "go", user="riley@example.com")
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     assert "too large to be kept" in (await office.ledger.run(run.id)).text
     assert noted(office) == ["a"]
 
@@ -174,7 +174,7 @@ async def test_calls_side_by_side_are_made_once_each(
     app = shop(Rules(key=KEY), "both", both=SIDE_BY_SIDE, inner=INNER)
     run = await office.desk.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=False)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     while run.state is RunState.PAUSED:
         run = await look_and_answer(office, run)
@@ -258,7 +258,7 @@ async def test_a_callback_repeats_nothing_either(
     )
     run = await office.desk.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=False)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
     turns = Counter("g")
     if run.state is RunState.PAUSED:
@@ -300,7 +300,7 @@ async def test_a_request_that_changes_something_is_sent_once(
         app = shop(rules, "web", web=WEB.replace("URL", f"http://{where}"))
         run = await office.desk.submit(app, "go", user="riley@example.com")
         await die(office, monkeypatch, stages.run(app), step, after=False)
-        await office.crew.drain(stages.run(app))
+        await office.executor.drain(stages.run(app))
         run = await office.ledger.run(run.id)
         if run.state is RunState.PAUSED:
             one = await waiting(office, run)

@@ -64,7 +64,7 @@ async def test_a_snapshot_of_another_call_is_a_payload(
         payload = {KEY: {**payload[KEY], "sealed": sealed, "ref": ""}}
     message = json.dumps(["show", {"details": payload}])
     run = await office.desk.submit(stopped.app, message, user=stopped.user, session=stopped.session)
-    await office.crew.drain(stages.run(run.app))
+    await office.executor.drain(stages.run(run.app))
     approval = await waiting(office, await office.ledger.run(run.id))
     assert (approval.call.name, approval.call.args) == ("show", {"details": payload})
     assert approval.template == payload
@@ -104,7 +104,7 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
     again = await office.desk.submit(
         app, run.message, user=run.user, session=run.session, run_id=run.id
     )
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     (approval,) = await office.ask(await office.ledger.run(again.id))
     assert (approval.call.name, approval.template) == ("pays", payload)
     await office.desk.approve(approval.id, MARA, channel="cli")

@@ -193,7 +193,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
     await another_worker(office)
-    await office.crew.drain(stages.run(app))
+    await office.executor.drain(stages.run(app))
     run = await office.ledger.run("run_1")
     if run.state is RunState.PAUSED:
         (approval,) = await office.ask(run)

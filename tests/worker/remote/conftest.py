@@ -15,7 +15,7 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.worker.adk_remote.runtime import RemoteRuntime
 from signoff.worker.adk_remote.settings import RemoteApp
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import AGENTS, EXAMPLES, MARA, HandClock
 from worker.remote.api_server import ApiServer
 from worker.remote.far_office import FarOffice
@@ -67,7 +67,7 @@ def make_far_office(
     ledger, clock = far_ledger
     runtime = RemoteRuntime(apps, ledger, patience=0, transport=transport)
     desk = Desk(ledger, Directory([MARA]))
-    return FarOffice(ledger, desk, Crew(ledger, runtime), clock, runtime)
+    return FarOffice(ledger, desk, Executor(ledger, runtime), clock, runtime)
 
 
 def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer) -> FarOffice:

@@ -18,7 +18,7 @@ from signoff.core.approvals.parts import Asked
 from signoff.core.approvals.run import Run
 from signoff.core.policies.policy import InDoubt, Resume, Terms
 from signoff.worker.adk_remote.runtime import RemoteRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import MARA, HandClock
 from worker.remote.api_server import ApiServer
 
@@ -31,7 +31,7 @@ class FarOffice:
 
     ledger: Ledger
     desk: Desk
-    crew: Crew
+    executor: Executor
     clock: HandClock
     runtime: RemoteRuntime
     server: ApiServer | None = None
@@ -43,14 +43,14 @@ class FarOffice:
         return self.server
 
     async def submit(self, app: str, message: str, *, session: str = "") -> Run:
-        """Submit a run and let the crew take it to its first pause or end."""
+        """Submit a run and let the executor take it to its first pause or end."""
         run = await self.desk.submit(app, message, user=USER, session=session)
         return await self.work(run)
 
     async def work(self, run: Run) -> Run:
-        """Let the crew work on all that waits for this run."""
-        await self.crew.drain(stages.run(run.app))
-        await self.crew.drain(stages.resume(run.app))
+        """Let the executor work on all that waits for this run."""
+        await self.executor.drain(stages.run(run.app))
+        await self.executor.drain(stages.resume(run.app))
         return await self.ledger.run(run.id)
 
     async def ask(

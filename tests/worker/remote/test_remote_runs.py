@@ -1,4 +1,4 @@
-"""Agents behind the real `adk api_server`, worked with by the real crew."""
+"""Agents behind the real `adk api_server`, worked with by the real executor."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 from worker.office import MARA, HandClock, Office
 from worker.sessions.stores import Postgres, postgres
 
@@ -66,7 +66,7 @@ async def office(
     yield Office(
         ledger=ledger,
         desk=Desk(ledger, Directory([MARA])),
-        crew=Crew(ledger, AdkRuntime(apps, guard)),
+        executor=Executor(ledger, AdkRuntime(apps, guard)),
         apps=apps,
         clock=clock,
         journal=journal,

@@ -37,7 +37,7 @@ def agents_folder() -> Path:
 async def say(office: Office, message: str) -> Run:
     """Say something in the one session of the test."""
     run = await office.desk.submit("compacting", message, user="riley@example.com", session="one")
-    await office.crew.drain("run.compacting")
+    await office.executor.drain("run.compacting")
     return await office.ledger.run(run.id)
 
 

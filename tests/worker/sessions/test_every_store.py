@@ -63,7 +63,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=True))
         await work_until_death(office, stages.run("finance"))
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     run = await office.ledger.run(run.id)
     assert run.state is RunState.PAUSED
     assert await user_messages(office, run) == [CONFERENCE]
@@ -101,7 +101,7 @@ async def test_two_runs_share_a_session(office: Office) -> None:
         run = await office.desk.submit(
             "finance", CONFERENCE, user="riley@example.com", session="shared"
         )
-        await office.crew.drain(stages.run("finance"))
+        await office.executor.drain(stages.run("finance"))
         runs.append(await office.ledger.run(run.id))
     for run in runs:
         await office.approve(run)
@@ -118,17 +118,17 @@ async def test_thirty_two_at_once(office: Office) -> None:
         await office.desk.submit("finance", CONFERENCE, user=f"user{n}@example.com")
         for n in range(32)
     ]
-    await asyncio.gather(*(office.crew.drain(stages.run("finance")) for _ in runs))
+    await asyncio.gather(*(office.executor.drain(stages.run("finance")) for _ in runs))
     # On a slow disk SQLite may have turned some away for a moment: they are taken up again.
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     paused = await office.ledger.runs([run.id for run in runs])
     assert {run.state for run in paused} == {RunState.PAUSED}
     for run in paused:
         await office.approve(run)
-    await asyncio.gather(*(office.crew.drain(stages.resume("finance")) for _ in runs))
+    await asyncio.gather(*(office.executor.drain(stages.resume("finance")) for _ in runs))
     office.pass_time()
-    await office.crew.drain(stages.resume("finance"))
+    await office.executor.drain(stages.resume("finance"))
     ended = await office.ledger.runs([run.id for run in runs])
     assert {run.state for run in ended} == {RunState.COMPLETED}
     assert len(office.executed()) == 32

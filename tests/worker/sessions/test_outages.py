@@ -38,7 +38,7 @@ async def test_a_store_that_is_away_is_waited_for(
     finally:
         server.start()
     office.pass_time()
-    await office.crew.drain(stages.run("finance"))
+    await office.executor.drain(stages.run("finance"))
     assert (await office.ledger.run(fresh.id)).state is RunState.PAUSED
     assert (await office.resume(paused)).state is RunState.COMPLETED
     assert len(office.executed()) == 1

@@ -1,4 +1,4 @@
-"""The crew: takes runs and resumes out of their outboxes, and commits what comes of each."""
+"""The executor: takes runs and resumes out of their outboxes, and commits what comes of each."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from signoff.core.base.errors import (
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
 from signoff.worker.port import Pause, Runtime, Turn
@@ -60,7 +61,7 @@ Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
 
 
 @dataclass(slots=True)
-class Crew:
+class Executor:
     """Works on the `run` and `resume` stages.
 
     Attributes:
@@ -69,6 +70,7 @@ class Crew:
         lease: Seconds after which a worker that shows no sign of life is taken for dead.
         slots: How many items may be in work at once, whichever stages they are of.
         valid_for: How long a yes is good for whose policy does not say.
+        hide: What may have to be hidden of a call until its policy is known.
         closing: Set when the process is to stop: what is in work is finished, and no more begun.
     """
 
@@ -77,6 +79,7 @@ class Crew:
     lease: float = 30.0
     slots: int = 128
     valid_for: timedelta = turn_results.VALID_FOR
+    hide: Hidden = ()
     closing: bool = False
     _free: asyncio.Semaphore = field(init=False, repr=False)
 
@@ -172,7 +175,7 @@ class Crew:
         except (LeaseLost, Conflict) as error:
             log.warning("work.taken_over", item=item.id, error=str(error))
         except LedgerUnavailable as error:
-            # The lease will run out, and whoever claims the item then goes on from here.
+            # The lease will run out, and the worker that claims the item then goes on from here.
             log.warning("work.interrupted", item=item.id, error=str(error))
         except Exception:
             # It must not stop the others; by its lease it comes again.
@@ -193,7 +196,7 @@ class Crew:
             await hold.end(Change().ack(item))
             return False
         if turn_results.started_and_not_finished(approvals):
-            # Whoever started it held this session's lease, and has lost it.
+            # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
         if resuming and await self._ask_about_expired(run, hold):
             return False
@@ -248,7 +251,9 @@ class Crew:
                 for index, pause in enumerate(turn.pauses)
                 if (found := await self._proposer(pause))
             }
-            change = turn_results.turn_ended(run, turn, approvals, handed, proposers, now=now)
+            change = turn_results.turn_ended(
+                run, turn, approvals, handed, proposers, now=now, hide=self.hide
+            )
             return change.ack(hold.item)
 
         if turn.left_open:
@@ -315,7 +320,7 @@ class Crew:
 
         async def attempt() -> bool:
             stands, approvals, now = await read_again(self.ledger, run)
-            # Answers may have come meanwhile; whoever takes the run on changes more than that.
+            # Answers may have come meanwhile; taking the run on changes more than that.
             if (stands.state, stands.pause) != (run.state, run.pause):
                 raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
             change = await build(stands, approvals, now)

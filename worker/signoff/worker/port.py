@@ -43,8 +43,8 @@ class Turn(Value):
     Attributes:
         pauses: What waits.
         text: The agent's last word.
-        left_open: Names of long-running calls that nobody is asked about: whoever is to give
-            their results, it is not Signoff.
+        left_open: Names of long-running calls that nobody is asked about: their results
+            come from elsewhere.
         note: What else is to be said of its end in the trail, "" for nothing.
     """
 

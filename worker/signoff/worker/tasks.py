@@ -6,24 +6,24 @@ from celery import Celery
 
 from signoff.broker import stages
 from signoff.broker.doorbells.loop import LoopThread
-from signoff.worker.executor import Crew
+from signoff.worker.executor import Executor
 
 
-def register(app: Celery, loop: LoopThread, crew: Crew) -> None:
+def register(app: Celery, loop: LoopThread, executor: Executor) -> None:
     """Register `signoff.run` and `signoff.resume`.
 
     The thread of a task waits for its coroutine on the loop of the process, which works on all that
-    waits, as far as the crew has slots; what is worked on is in the ledger, so a task has no
+    waits, as far as the executor has slots; what is worked on is in the ledger, so a task has no
     argument but its stage.
     """
 
     @app.task(name=stages.task(stages.RUN), shared=False)
     def run(stage: str) -> int:
-        return loop.run(crew.drain(stage))
+        return loop.run(executor.drain(stage))
 
     @app.task(name=stages.task(stages.RESUME), shared=False)
     def resume(stage: str) -> int:
-        return loop.run(crew.drain(stage))
+        return loop.run(executor.drain(stage))
 
 
 def stages_of(app_names: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import Run
+from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.port import Pause, Turn
 
@@ -33,6 +34,7 @@ def turn_ended(
     proposers: Mapping[int, Approval],
     *,
     now: datetime,
+    hide: Hidden = (),
 ) -> Change:
     """Return the change for a turn that came to its end.
 
@@ -43,6 +45,7 @@ def turn_ended(
         handed: The ids of those whose answers it was resumed with.
         proposers: By the index of a pause: the rejection that proposed this very call.
         now: The present.
+        hide: What may have to be hidden of a call until its policy is known.
 
     Raises:
         NotCanonical: The arguments of a call that waits have no digest.
@@ -66,7 +69,7 @@ def turn_ended(
             # The rejection may be the very answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
-        approval = _open(change, pause, proposer, now=now)
+        approval = _open(change, pause, proposer, now=now, hide=hide)
         opened.append(approval.id)
         if proposer is not None and approval.supersedes:
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
@@ -90,7 +93,14 @@ def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
     return Change().put(run.paused(run.waiting, decided=decided), was=run)
 
 
-def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datetime) -> Approval:
+def _open(
+    change: Change,
+    pause: Pause,
+    proposer: Approval | None,
+    *,
+    now: datetime,
+    hide: Hidden,
+) -> Approval:
     """Open the approval of a call that waits, linked to the rejection that proposed it."""
     # A proposal is taken up once, also by two calls of one turn.
     linked = proposer is not None and not proposer.superseded_by
@@ -103,6 +113,7 @@ def _open(change: Change, pause: Pause, proposer: Approval | None, *, now: datet
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
+        hide=hide,
     )
     change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval
@@ -235,7 +246,7 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> Approval:
-    """Tell whoever decided, and the requester, that the answer came to nothing.
+    """Tell those who decided, and the requester, that the answer came to nothing.
 
     Returns:
         The approval, which says that they are told.
@@ -252,7 +263,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> Approval:
 
 
 def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
-    """Tell whoever decided, and the requester, what the agent did with it, if there is anything.
+    """Tell those who decided, and the requester, what the agent did with it, if there is anything.
 
     Returns:
         The approval, which says whether they are told.
@@ -272,7 +283,7 @@ def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
 
 
 def _told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of whoever decided, and those in places that all can see."""
+    """Return the cards of those who decided, and those in places that all can see."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}

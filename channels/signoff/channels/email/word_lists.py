@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Mapping
 from importlib import resources
+
+from signoff.core.base.text import fold
 
 
 def word_lists(package: str, name: str) -> Mapping[str, tuple[str, ...]]:
@@ -17,13 +18,6 @@ def word_lists(package: str, name: str) -> Mapping[str, tuple[str, ...]]:
     """
     text = resources.files(package).joinpath(name).read_text("utf-8")
     return {key: tuple(words) for key, words in tomllib.loads(text).items()}
-
-
-def fold(text: str) -> str:
-    """Return text without case, accents, typographic apostrophes and runs of space."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    bare = "".join(mark for mark in plain if not unicodedata.combining(mark))
-    return " ".join(bare.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
 
 
 def folded(words: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import Route, Visits, go
+from signoff.channels.inbox.auth.context import AuthContext, Route, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
 from signoff.channels.inbox.auth.oidc_pages import OidcPages
 from signoff.channels.inbox.auth.security import SecurityPages
@@ -30,8 +30,8 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
         decisions: Makes the moves.
         settings: With a url and a key.
     """
-    visits, router = Visits(decisions, settings), APIRouter()
-    pages = ApprovalPages(decisions, visits)
+    auth, router = AuthContext(decisions, settings), APIRouter()
+    pages = ApprovalPages(decisions, auth)
 
     async def start(_: Request) -> Response:
         return go(f"{ROOT}/")
@@ -39,21 +39,21 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    company = (OidcPages(decisions, visits, settings.oidc),) if settings.oidc is not None else ()
+    company = (OidcPages(decisions, auth, settings.oidc),) if settings.oidc is not None else ()
     first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
     for method, path, handler in (
         *first,
-        *SigningPages(decisions, visits).routes(),
-        *LinkPages(decisions, visits).routes(),
-        *SecurityPages(decisions, visits).routes(),
+        *SigningPages(decisions, auth).routes(),
+        *LinkPages(decisions, auth).routes(),
+        *SecurityPages(decisions, auth).routes(),
         *(route for pages in company for route in pages.routes()),
-        *ListPages(decisions, visits).routes(),
-        *LivePages(decisions, visits).routes(),
-        *BatchPages(decisions, visits).routes(),
-        *ChartPages(decisions, visits).routes(),
-        *AwayPages(decisions, visits).routes(),
+        *ListPages(decisions, auth).routes(),
+        *LivePages(decisions, auth).routes(),
+        *BatchPages(decisions, auth).routes(),
+        *ChartPages(decisions, auth).routes(),
+        *AwayPages(decisions, auth).routes(),
         *pages.routes(),
-        *MovePages(decisions, visits, pages).routes(),
+        *MovePages(decisions, auth, pages).routes(),
     ):
-        router.add_route(ROOT + path, visits.guarded(handler), methods=[method])
+        router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
     return router

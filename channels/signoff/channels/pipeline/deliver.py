@@ -209,10 +209,9 @@ class Delivery:
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""
-        wait = waits_for_result(
-            _delivery(item), approval, self._notifications, rewrites=self._rewrites, now=now
-        )
-        return wait.total_seconds()
+        return waits_for_result(
+            _delivery(item), approval, self._notifications, now=now
+        ).total_seconds()
 
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
         """Return what to deliver, None for what need not be, or not yet."""
@@ -229,8 +228,8 @@ class Delivery:
         person = self._directory.get(asked.person)
         shape, link = card(approval, self._directory), ""
         if not self._concerns(asked, approval):
-            # The call may be a secret from whoever has only got hold of a token.
-            shape = shape.model_copy(update={"rows": _NOT_SHOWN, "hint": "", "warnings": ()})
+            # The call may be a secret from somebody who only got hold of a token.
+            shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
         elif self._inbox is not None and (
             approval.state is State.PENDING or isinstance(work, SendStatus)
         ):
@@ -243,6 +242,7 @@ class Delivery:
             name=person.shown if person else asked.person,
             address=asked.address,
             at=now,
+            zone=self._directory.zone_of(asked.person),
             headline=words.headline,
             text=words.text,
             example=_possible(words.example, asked, approval),
@@ -293,6 +293,7 @@ class Delivery:
             work.milestone,
             self._directory,
             requests=work.requests,
+            zone=self._directory.zone_of(work.person),
             is_known=self._directory.get(work.person) is not None,
             remarks=work.remarks,
             problem=work.problem,
@@ -311,7 +312,7 @@ class Delivery:
                 awaited = not asked.person or asked.person in approval.ballot.awaited
                 fresh = comes_with_card(work, approval, asked, self._people, now)
                 return fresh or not (here and awaited)
-        return is_reported(work, approval, rewrites=self._rewrites)
+        return is_reported(work, approval)
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
         match work:
@@ -319,7 +320,8 @@ class Delivery:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return levels.went_on(approval, self._directory, asked.turn)
+                zone = self._directory.zone_of(asked.person)
+                return levels.went_on(approval, self._directory, asked.turn, zone=zone)
             case ReportFailure(problem=problem):
                 return phrases.unheard(approval, problem)
             case ReportResult(remarks=remarks):
@@ -367,12 +369,12 @@ class Delivery:
     def _not_sent(self, item: Item, approval: Approval) -> Change:
         work = _delivery(item)
         asked = self._asked(work, approval)
-        told = is_reported(work, approval, rewrites=self._rewrites)
+        told = is_reported(work, approval)
         if asked is not None and asked.bundle and isinstance(work, CloseCard | CloseLevel):
             return self._close_in_bundle(item, work, asked)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
-            # Its card may be on its way this moment; whoever gets the one should get the other.
+            # Its card may be on its way this moment; its recipient should get both.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)

@@ -88,24 +88,13 @@ def by_mail_instead(change: Change, work: SendStatus) -> Change:
     return change.send(work.model_copy(update={"channel": EMAIL, "failed": 0}))
 
 
-def is_reported(work: DeliveryWork, approval: Approval, *, rewrites: bool) -> bool:
-    """Say whether how an approval ended is told together with what came of it.
-
-    Args:
-        work: What is to be delivered.
-        approval: As it stands.
-        rewrites: Whether the channel rewrites its cards, which is no message of its own.
-    """
-    return approval.reported and _is_told_twice(work, approval, rewrites=rewrites)
+def is_reported(work: DeliveryWork, approval: Approval) -> bool:
+    """Say whether how an approval ended is told together with what came of it."""
+    return approval.reported and _is_told_twice(work, approval)
 
 
 def waits_for_result(
-    work: DeliveryWork,
-    approval: Approval,
-    notifications: Notifications,
-    *,
-    rewrites: bool,
-    now: datetime,
+    work: DeliveryWork, approval: Approval, notifications: Notifications, *, now: datetime
 ) -> timedelta:
     """Return for how long the news of a decision still waits for the result of the call.
 
@@ -113,25 +102,27 @@ def waits_for_result(
         work: What is to be delivered.
         approval: As it stands.
         notifications: How long that may be.
-        rewrites: See `is_reported`.
         now: The present.
     """
     decision = approval.decision
     if decision is None or approval.reported or approval.handoff not in _UNDER_WAY:
         return timedelta()
-    if not _is_told_twice(work, approval, rewrites=rewrites):
+    if not _is_told_twice(work, approval):
         return timedelta()
     return max(decision.at + notifications.wait_for_result - now, timedelta())
 
 
-def _is_told_twice(work: DeliveryWork, approval: Approval, *, rewrites: bool) -> bool:
-    """Say whether the same person is told how it ended, and what came of it."""
+def _is_told_twice(work: DeliveryWork, approval: Approval) -> bool:
+    """Say whether the same person gets two messages: how it ended, and what came of it.
+
+    Other channels than mail put the first of them in the place of the card.
+    """
     decision = approval.decision
     if decision is None or approval.state not in {State.APPROVED, State.REJECTED}:
         return False
     match work:
-        case CloseCard(person=person):
-            return not rewrites and person == decision.by
+        case CloseCard(channel=channel, person=person):
+            return channel == EMAIL and person == decision.by
         case SendStatus(milestone=Milestone.ENDED, until_done=until_done):
             return until_done
     return False

@@ -59,16 +59,19 @@ def tell(
     )
 
 
-def tell_use(change: Change, approval: Approval, grant: Grant) -> None:
-    """Add to a change that whoever gave a grant is told of a use of it, as they were asked.
+def tell_use(change: Change, approval: Approval, grant: Grant, directory: Directory) -> None:
+    """Add to a change that the person who gave a grant is told of a use of it, as they were asked.
 
     Args:
         change: Added to.
         approval: The approval that the grant came from.
         grant: With the use.
+        directory: The people.
     """
     holder = Holder(approval.id, grant.by, channel_of(approval, grant.by))
-    words = grants.used(approval, grant) if grant.left else grants.used_up(approval, grant)
+    words = grants.used_up(approval, grant)
+    if grant.left:
+        words = grants.used(approval, grant, zone=directory.zone_of(grant.by))
     tell(
         change,
         holder,
@@ -98,14 +101,19 @@ def tell_move(
     match work.move:
         case What.ASKED_BACK:
             if (requester := directory.find(approval.origin.user)) is not None:
+                zone = directory.zone_of(requester.id)
                 for channel in _channels_of_requester(approval, requester):
                     pressed = channel == SLACK
-                    words = collaboration.question(approval, by, said, directory, pressed=pressed)
+                    words = collaboration.question(
+                        approval, by, said, directory, zone=zone, pressed=pressed
+                    )
                     holder = Holder(approval.id, requester.id, channel, Role.REQUESTER)
                     _ask(change, work, holder, words, within=within)
         case What.ANSWERED_BACK:
             if asker := _asker(approval):
-                words = collaboration.answered(approval, by, said, directory)
+                words = collaboration.answered(
+                    approval, by, said, directory, zone=directory.zone_of(asker)
+                )
                 holder = Holder(approval.id, asker, channel_of(approval, asker))
                 _ask(change, work, holder, words, within=within)
         case What.REASSIGNED:
@@ -118,7 +126,7 @@ def tell_move(
 def _reassigned(
     change: Change, work: TellMove, approval: Approval, directory: Directory, *, within: timedelta
 ) -> None:
-    """Tell whoever had a place, unless they gave it away; and who has it, where no card comes."""
+    """Tell the one who lost a place, unless they gave it away, and a successor without a card."""
     of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
     if work.by != of:
         words = collaboration.handed_on(approval, to, work.reason, directory)
@@ -127,7 +135,9 @@ def _reassigned(
     person = directory.get(to)
     if person is not None and any(not one.person for one in approval.asked):
         # The card stands in a place; there will be none of their own.
-        words = collaboration.yours_now(approval, of, work.reason, directory)
+        words = collaboration.yours_now(
+            approval, of, work.reason, directory, zone=directory.zone_of(to)
+        )
         channel = SLACK if person.slack else EMAIL
         holder = Holder(approval.id, to, channel, turn=approval.turn)
         _ask(change, work, holder, words, within=within)

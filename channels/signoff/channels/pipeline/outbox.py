@@ -135,7 +135,7 @@ async def commit_each(
 ) -> None:
     """Build and commit a change for each item about an approval, in as few round trips as can be.
 
-    Whoever was disturbed by another commit is read and built again. An item whose building fails is
+    An item that another commit disturbed is read and built again. An item whose building fails is
     put back, and given up after `most` attempts; it never keeps the others from their commits. One
     whose lease was lost is somebody else's by now.
 

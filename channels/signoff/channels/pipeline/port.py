@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -47,16 +47,14 @@ class Entry:
     """One of several requests that a message lists.
 
     Attributes:
-        title: What is asked.
-        about: The first arguments, on one line.
-        requester: Who asks, for people.
+        title: What is asked, with the first arguments.
+        requester: Who asks, for people; "" where the title says so.
         deadline: Until when it can be answered (UTC); None where it stays open.
         link: Its page.
-        outcome: How it ended, "" while it waits for whoever reads this.
+        outcome: How it ended, "" while it waits for the reader.
     """
 
     title: str
-    about: str
     requester: str
     deadline: datetime | None
     link: str
@@ -75,6 +73,7 @@ class Message:
         name: The person's name, for a salutation.
         address: Where to, in the channel's terms.
         at: The present, by the ledger's clock (UTC).
+        zone: Where the clock of the person stands: all times are written by it.
         token: What lets the person answer (secret), "" where no answer is expected.
         headline: For all but a card: the one line that says it all.
         text: For all but a card: the rest, paragraphs separated by blank lines.
@@ -113,6 +112,7 @@ class Message:
     copies: tuple[str, ...] = ()
     turn: str = ""
     offers: str = ""
+    zone: tzinfo = UTC
     entries: tuple[Entry, ...] = ()
 
 
@@ -192,8 +192,9 @@ class LinkMail:
         address: Where to.
         at: The present (UTC).
         until: Until when the link is good (UTC).
-        link: The link; whoever has it and the browser that asked for it is the person.
+        link: The link; somebody with it and with the browser that asked for it is the person.
         browser: Which browser has asked, in our own words.
+        zone: See `Message.zone`.
     """
 
     id: str
@@ -204,6 +205,7 @@ class LinkMail:
     until: datetime
     link: str
     browser: str
+    zone: tzinfo = UTC
 
 
 class MailsLinks(Protocol):

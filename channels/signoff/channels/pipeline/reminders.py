@@ -28,11 +28,11 @@ def remind(
         now: The present.
     """
     awaited = approval.ballot.awaited
-    words = levels.reminder(approval, directory)
     for asked in approval.asked:
         here = asked.person in awaited if asked.person else asked.turn == approval.turn
         if not here or asked.problem:
             continue
+        words = levels.reminder(approval, directory, zone=directory.zone_of(asked.person))
         holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
         change.send(
             SendReminder(

@@ -34,7 +34,7 @@ _ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
 class Role(StrEnum):
-    """What whoever holds a token is to the approval."""
+    """What the holder of a token is to the approval."""
 
     APPROVER = ""
     REQUESTER = "requester"

@@ -60,7 +60,7 @@ def refuse(
 ) -> None:
     """Add to a change that a card can never reach a person.
 
-    Whoever got no other card is asked by mail. When those who can still answer are too few, the
+    A person without another card is asked by mail. When those who can still answer are too few, the
     next level is asked, or the default.
     """
     after, events = deliveries.undelivered(approval, person, channel, reason, now=now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 
 import structlog
@@ -31,7 +32,7 @@ from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
 from signoff.channels.pipeline.reminders import remind
-from signoff.channels.pipeline.targets import EMAIL, other_ways, ways
+from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
@@ -171,7 +172,7 @@ class Router:
                 self._rules_of,
                 self._decisions.directory,
                 also=Change().ack(item),
-                told=tell_use,
+                told=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
             log.info("approval.grant_not_taken", item=item.id, why=str(error))
@@ -303,7 +304,7 @@ class Router:
             if one in ballot.own and one not in has and one not in approval.absent
             if (person := self._decisions.directory.get(one)) is not None
         ]
-        return ways(people, ballot.rules, self._channels)
+        return targets_of(people, ballot.rules, self._channels)
 
     def _reach(self, item: Item, was: Approval, now: datetime) -> Change:
         """Ask in the place of those who have gone or whom a channel has refused.
@@ -420,7 +421,7 @@ class Router:
         start = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
         rules = choice.terms.asking(start.level)
         people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
-        fresh = ways(people, rules, self._channels)
+        fresh = targets_of(people, rules, self._channels)
         return self._put(
             item,
             approval,
@@ -448,7 +449,7 @@ class Router:
         people = (self._decisions.directory.get(one) for one in awaited)
         requester, directory = approval.origin.user, self._decisions.directory
         able = [one for one in people if one is not None and not directory.may_be(one, requester)]
-        return other_ways(here, able)
+        return other_targets(here, able)
 
     def _put(
         self,
@@ -487,7 +488,8 @@ class Router:
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
-            # Whoever proposed this very call has approved it; nobody gets a card unless that fails.
+            # The person who proposed this very call has approved it; cards go out only if that
+            # fails.
             change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)

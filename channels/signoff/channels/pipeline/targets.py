@@ -13,7 +13,9 @@ EMAIL: Final = "email"
 SLACK: Final = "slack"
 
 
-def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> tuple[Asked, ...]:
+def targets_of(
+    people: Sequence[Person], rules: Asking, enabled: Collection[str]
+) -> tuple[Asked, ...]:
     """Return a delivery for each person and channel, or one for all of them in a Slack channel.
 
     Args:
@@ -35,7 +37,7 @@ def ways(people: Sequence[Person], rules: Asking, enabled: Collection[str]) -> t
     )
 
 
-def other_ways(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
+def other_targets(asked: Sequence[Asked], people: Sequence[Person]) -> tuple[Asked, ...]:
     """Return the mails to those who could not be reached by another channel, and got none yet."""
     mailed = {one.person for one in asked if one.channel == EMAIL}
     return tuple(_way(one, EMAIL) for one in people if one.id not in mailed)

@@ -133,7 +133,7 @@ def _general(decisions: Decisions) -> APIRouter:
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document, for whoever has no gateway to ask."""
+    """Return the OpenAPI document, for the person who has no gateway to ask."""
     # Nothing is asked of this Redis.
     ledger = Ledger(Store.open("redis://localhost"))
     found: dict[str, Any] = make_rest(Decisions(ledger, Directory())).state.document

@@ -14,7 +14,7 @@ from signoff.broker.ledger import listing
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, actor_of, same_call
+from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
     note_problem,
@@ -29,7 +29,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Move
 from signoff.core.approvals.search import Search
-from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.approvals.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
@@ -46,7 +46,7 @@ class Wanted(Paging):
         description="Only those with all these words in id, tool, app, requester, hint or "
         "arguments.",
     )
-    state: Standing | None = Field(
+    state: Status | None = Field(
         None,
         description="Only those in this state; `free`, `claimed` and `question` are "
         "pending ones that are not claimed, claimed, or waiting for the requester.",
@@ -93,7 +93,7 @@ class Approvals:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._carrying = Carrying(decisions)
+        self._requests = IdempotentRequests(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
@@ -122,7 +122,7 @@ class Approvals:
         self, access: Reader, approval_id: Id, request: Request, response: Response
     ) -> models.Approval | Response:
         """Return one approval. With `If-None-Match`, only if it has changed."""
-        found = await self._carrying.seen(access, approval_id)
+        found = await self._requests.seen(access, approval_id)
         tag = f'"{found.version}"'
         if tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers={"ETag": tag})
@@ -131,7 +131,7 @@ class Approvals:
 
     async def timeline(self, access: Reader, approval_id: Id) -> list[models.Entry]:
         """Return what happened to an approval, the oldest first."""
-        await self._carrying.seen(access, approval_id)
+        await self._requests.seen(access, approval_id)
         details = access.allows(Scope.AUDIT_READ)
         events = await self._ledger.history(approval_id)
         return [shapes.entry(one, details=details) for one in events]
@@ -149,9 +149,9 @@ class Approvals:
         def want(seen: Approval) -> tuple[Move, Actor]:
             same_call(seen, body.digest)
             move = moves.Approve(values=body.values, reason=body.reason.strip())
-            return move, actor_of(access, self._carrying.person(access))
+            return move, actor_of(access, self._requests.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, want)
+        return await self._requests.carry_out(access, approval_id, request, response, want)
 
     async def reject(
         self,
@@ -166,9 +166,9 @@ class Approvals:
         def want(seen: Approval) -> tuple[Move, Actor]:
             del seen
             move = moves.Reject(reason=body.reason.strip(), values=body.values)
-            return move, actor_of(access, self._carrying.person(access))
+            return move, actor_of(access, self._requests.person(access))
 
-        return await self._carrying.out(access, approval_id, request, response, want)
+        return await self._requests.carry_out(access, approval_id, request, response, want)
 
     async def together(
         self, access: Decider, body: bodies.Together, request: Request, response: Response
@@ -177,11 +177,11 @@ class Approvals:
 
         One refusal does not block the rest.
         """
-        person = self._carrying.person(access)
+        person = self._requests.person(access)
         found = []
         for one in body.approvals:
             try:
-                seen = await self._carrying.seen(access, one.id)
+                seen = await self._requests.seen(access, one.id)
                 same_call(seen, one.digest)
                 async with once(self._ledger, access, request, response, part=seen.id) as attempt:
                     done = seen
@@ -223,11 +223,11 @@ class Approvals:
                     403,
                     "not-the-requester",
                     "Only the requester takes it back",
-                    "Whoever is asked rejects it instead.",
+                    "The approver rejects it instead.",
                 )
             return moves.Withdraw(reason=body.reason), actor
 
-        return await self._carrying.out(access, approval_id, request, response, want)
+        return await self._requests.carry_out(access, approval_id, request, response, want)
 
 
 def make_approvals(decisions: Decisions) -> APIRouter:

@@ -93,9 +93,9 @@ class Entrance:
         return found
 
     async def _slow_down(self, request: Request, given: str) -> None:
-        """Tell whoever goes on sending what is no token to go away for a while.
+        """Tell the person who goes on sending what is no token to go away for a while.
 
-        Whoever has a token is never kept out: 256 random bits are not guessed, and who sends
+        The holder of a token is never kept out: 256 random bits are not guessed, and who sends
         nonsense from behind the same proxy must not be able to lock the others out.
         """
         if not given:

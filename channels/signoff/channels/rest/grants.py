@@ -1,4 +1,4 @@
-"""The routes of grants: calls that are approved beforehand, and taking that back."""
+"""The routes of grants: calls that are approved in advance, and taking that back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signoff.broker.ledger import listing
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, same_call
+from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, length_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
@@ -43,14 +43,14 @@ class Wanted(Paging):
 class GrantRoutes:
     """The routes.
 
-    Whoever has given a grant sees it and takes it back; so does an administrator. Operators and
+    Anyone who has given a grant sees it and takes it back; so does an administrator. Operators and
     auditors see it.
     """
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
         self._grants = Grants(decisions.ledger)
-        self._carrying = Carrying(decisions)
+        self._requests = IdempotentRequests(decisions)
 
     async def search(
         self, access: Reader, wanted: Annotated[Wanted, Query()]
@@ -103,8 +103,8 @@ class GrantRoutes:
         response: Response,
     ) -> models.Grant:
         """Approve a call, and similar calls for a while, as the token's person."""
-        seen = await self._carrying.seen(access, approval_id)
-        person = self._carrying.person(access)
+        seen = await self._requests.seen(access, approval_id)
+        person = self._requests.person(access)
         span = length_of(body.length, "/length")
         async with once(self._decisions.ledger, access, request, response) as attempt:
             if attempt.about:
@@ -133,7 +133,7 @@ class GrantRoutes:
         """Revoke a grant at once."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
-            detail = "Whoever has given it does, or an administrator."
+            detail = "The person who gave it does, or an administrator."
             problem = Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
             await note_problem(self._decisions, access, seen.approval, problem)
             raise problem

@@ -1,9 +1,9 @@
 """`Idempotency-Key`: a request that is sent again is carried out once.
 
-What the request does and the note that it was done are one commit. So whoever dies in between has
-done nothing, and a second attempt after the answer was lost finds the note: it gets what the thing
-is now, and nothing is done again. Only what was done is noted: a request that was refused may be
-mended and sent again under the same key.
+What the request does and the note that it was done are one commit. A process that dies in
+between has done nothing, and a second attempt after the answer was lost finds the note: it gets
+what the thing is now, and nothing is done again. Only what was done is noted: a request that was
+refused may be mended and sent again under the same key.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ Want = Callable[[Approval], tuple[Move, Actor]]
 """Returns which move a request wants on an approval that it may see, and as whom."""
 
 
-class Carrying:
+class IdempotentRequests:
     """Carries requests about approvals out.
 
     Args:
@@ -43,7 +43,7 @@ class Carrying:
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
 
-    async def out(
+    async def carry_out(
         self, access: Access, approval_id: str, request: Request, response: Response, want: Want
     ) -> models.Approval:
         """Make the move of a request, unless the same one was made; return what the approval is.

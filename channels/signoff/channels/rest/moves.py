@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from signoff.broker.decisions import Decisions
 from signoff.channels.rest import bodies
 from signoff.channels.rest.auth import Handler
-from signoff.channels.rest.idempotent import Carrying, Id, actor_of, length_of, somebody
+from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, length_of, somebody
 from signoff.channels.rest.problems import responses
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
@@ -23,25 +23,25 @@ class Moves:
     """The routes.
 
     A person's token makes the moves as that person, who has to be asked, or to be the requester. An
-    operator's and an administrator's put things right as whoever runs Signoff does; the latter
+    operator's and an administrator's put things right as an operator does; the latter
     claims and asks nothing.
     """
 
     def __init__(self, decisions: Decisions) -> None:
         self._decisions = decisions
-        self._carrying = Carrying(decisions)
+        self._requests = IdempotentRequests(decisions)
 
     async def claim(
         self, access: Handler, approval_id: Id, body: bodies.Claim, request: Request, to: Response
     ) -> models.Approval:
         """Reserve the decision for the token's person for a while."""
         length = length_of(body.length, "/length") if body.length else None
-        me = self._carrying.person(access)
+        me = self._requests.person(access)
 
         def want(seen: Approval) -> tuple[Move, Actor]:
             return moves.Claim(length=length), self._actor(access, me, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def release(
         self, access: Handler, approval_id: Id, body: bodies.Reason, request: Request, to: Response
@@ -51,7 +51,7 @@ class Moves:
         def want(seen: Approval) -> tuple[Move, Actor]:
             return moves.Release(reason=body.reason), self._actor(access, None, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def reassign(
         self,
@@ -69,7 +69,7 @@ class Moves:
             move = moves.Reassign(of=of, to=somebody(directory, body.to, "/to"), reason=body.reason)
             return move, self._actor(access, of if of.id == access.person else None, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def remind(
         self, access: Handler, approval_id: Id, request: Request, to: Response
@@ -79,18 +79,18 @@ class Moves:
         def want(seen: Approval) -> tuple[Move, Actor]:
             return moves.Remind(), self._actor(access, None, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def ask(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
     ) -> models.Approval:
         """Ask the requester a question. The answer appears on the card."""
-        me = self._carrying.person(access)
+        me = self._requests.person(access)
 
         def want(seen: Approval) -> tuple[Move, Actor]:
             return moves.AskBack(text=body.text), self._actor(access, me, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def comment(
         self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
@@ -104,7 +104,7 @@ class Moves:
                 return moves.AnswerBack(text=body.text), actor
             return moves.Comment(text=body.text), actor
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     async def extend(
         self, access: Handler, approval_id: Id, body: bodies.Extend, request: Request, to: Response
@@ -116,7 +116,7 @@ class Moves:
             move = moves.Extend(by=length, reason=body.reason)
             return move, self._actor(access, None, seen)
 
-        return await self._carrying.out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, approval_id, request, to, want)
 
     def _actor(self, access: Access, person: Person | None, seen: Approval) -> Actor:
         """Return as whom a token acts: as a person, or else in the role that it has."""
@@ -126,7 +126,7 @@ class Moves:
     def _who(self, access: Access, seen: Approval) -> Who:
         if access.is_admin and not (access.person and access.allows(Scope.APPROVALS_DECIDE)):
             return Operator(name=f"{access.shown} (api)")
-        return collaboration.acting(seen, self._carrying.person(access), self._decisions.directory)
+        return collaboration.acting(seen, self._requests.person(access), self._decisions.directory)
 
 
 def make_moves(decisions: Decisions) -> APIRouter:

@@ -52,7 +52,7 @@ _WORDS: Final = {
 
 
 def not_found(thing: str, name: str) -> Problem:
-    """Return the answer to whoever asks for what is not there, or not for him: the same."""
+    """Return the answer for what is not there, or not for this client: the same."""
     return Problem(
         404,
         "not-found",
@@ -117,7 +117,7 @@ async def note_problem(
 ) -> None:
     """Put into the audit that a token's request about an approval was refused.
 
-    Whoever may not see the approval is told that there is none; the audit says what was tried. A
+    Those who may not see the approval are told that there is none; the audit says what was tried. A
     request that is being carried out is no refusal, and what does not exist has no audit.
     """
     if problem.kind == IN_FLIGHT:
@@ -131,7 +131,7 @@ async def note_problem(
     except ApprovalNotFound:
         return
     except LedgerError as error:
-        # Nothing was done, and whoever has asked is told so.
+        # Nothing was done, and the client is told so.
         log.warning("rest.refusal_not_noted", approval=approval, error=str(error))
 
 

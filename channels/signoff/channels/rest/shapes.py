@@ -9,9 +9,13 @@ from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.metrics import Figures, Waiting
 from signoff.core.approvals.run import Run
 from signoff.core.approvals.voting import Vote
+from signoff.core.base.hiding import having_hidden, without_hidden
+from signoff.core.base.shown_text import one_line
+from signoff.core.cards.card import policy_title
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
@@ -23,7 +27,9 @@ def run(one: Run) -> models.Run:
 
 
 def approval(one: Approval) -> models.Approval:
-    """Return an approval, without the addresses of those who are asked."""
+    """Return an approval, without the addresses of those who are asked and what is hidden."""
+    hidden = having_hidden(one.call.args, one.hides)
+    one = masked(one)
     decided, claim = one.decision, one.claimed
     pending = one.state is State.PENDING
     return models.Approval(
@@ -31,7 +37,8 @@ def approval(one: Approval) -> models.Approval:
         state=one.state,
         handoff=one.handoff,
         kind=one.kind,
-        call=models.Call(tool=one.call.name, args=one.call.args),
+        title=policy_title(one, one_line(one.origin.user)),
+        call=models.Call(tool=one.call.name, args=one.call.args, hidden=tuple(sorted(hidden))),
         digest=one.digest,
         hint=one.hint,
         said=one.said,
@@ -110,7 +117,7 @@ def grant(one: Grant, now: datetime) -> models.Grant:
         tool=scope.tool,
         requester=scope.user,
         policy=scope.policy,
-        args=scope.args,
+        args=without_hidden(scope.args, scope.hide),
         vary=scope.vary,
         limits=scope.limits,
     )

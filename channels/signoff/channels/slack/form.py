@@ -5,7 +5,6 @@ Slack's inputs: https://docs.slack.dev/reference/block-kit/block-elements.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -107,7 +106,7 @@ def _element(field: Field) -> InputInteractiveElement:
             return NumberInputElement(
                 action_id=VALUE,
                 is_decimal_allowed=field.input is Input.NUMBER,
-                initial_value=None if start is None else json.dumps(start),
+                initial_value=None if start is None else value_text(start),
             )
         case Input.BOOLEAN:
             yes, no = _option(YES, "Yes"), _option(NO, "No")

@@ -1,6 +1,6 @@
 """Who is in the user groups that policies ask, looked up in Slack every few minutes.
 
-Slack is not asked when a level begins: it may be away then, and whoever asks must not wait.
+Slack is not asked when a level begins: it may be away then, and the person who asks must not wait.
 """
 
 from __future__ import annotations

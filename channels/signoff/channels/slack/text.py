@@ -6,7 +6,7 @@ of the two ways in which a limit in "characters" can be read.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from slack_sdk.models.blocks import MarkdownTextObject, PlainTextObject
@@ -85,6 +85,8 @@ def markup(text: str) -> MarkdownTextObject:
 def date(at: datetime) -> str:
     """Return a moment that each reader sees in their own time zone.
 
+    A program that cannot show it so shows it in UTC.
+
     https://docs.slack.dev/messaging/formatting-message-text#date-formatting
     """
-    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} at {{time}}|{moment(at)}>"
+    return f"<!date^{int(at.timestamp())}^{{date_short_pretty}} at {{time}}|{moment(at, UTC)}>"

@@ -88,7 +88,7 @@ class Member(NamedTuple):
 class SlackWeb:
     """Calls the Web API; one session for all calls, made in the loop that uses it first.
 
-    Nothing is tried again here: whoever called knows whether it may be.
+    Nothing is tried again here: the caller knows whether it may be.
 
     Args:
         settings: The settings.

@@ -35,7 +35,7 @@ _AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Attempt:
     """What came of an attempt.
 
     Attributes:
@@ -103,7 +103,7 @@ class Sender:
             for item in items:
                 group.create_task(one(item))
 
-    def _record(self, item: Item, outcome: Outcome) -> Change:
+    def _record(self, item: Item, outcome: Attempt) -> Change:
         about = {"webhook": self._hook.name, "item": item.id, "attempt": item.attempts}
         if not outcome.problem:
             log.info("webhook.taken", **about)
@@ -115,24 +115,24 @@ class Sender:
         log.warning("webhook.retry", **about, problem=outcome.problem, after=round(after))
         return Change().retry(item, after=after)
 
-    async def _post(self, item: Item) -> Outcome:
+    async def _post(self, item: Item) -> Attempt:
         work = work_of(item)
         if not isinstance(work, PostWebhook):
-            return Outcome("this version cannot read what is to be posted")
+            return Attempt("this version cannot read what is to be posted")
         now, body = await self._ledger.now(), body_of(work.message)
         try:
             async with asyncio.timeout(self._hook.timeout):
                 return await self._posted(f"msg_{item.id}", body, now)
         except TimeoutError:
-            return Outcome(f"it took longer than {self._hook.timeout:g} seconds")
+            return Attempt(f"it took longer than {self._hook.timeout:g} seconds")
         except (httpx.HTTPError, OSError, PrivateAddress) as error:
-            return Outcome(f"{type(error).__name__}: {error}")
+            return Attempt(f"{type(error).__name__}: {error}")
         except Exception as error:
             # One that cannot be posted does not keep the others from it.
             log.exception("webhook.failed", webhook=self._hook.name, item=item.id)
-            return Outcome(f"{type(error).__name__}: {error}")
+            return Attempt(f"{type(error).__name__}: {error}")
 
-    async def _posted(self, name: str, body: bytes, now: datetime) -> Outcome:
+    async def _posted(self, name: str, body: bytes, now: datetime) -> Attempt:
         url, parts = httpx.URL(self._hook.url), urlsplit(self._hook.url)
         host = parts.hostname or ""
         headers = {
@@ -154,9 +154,9 @@ class Sender:
         answer = await self._http.send(request, stream=True)
         await answer.aclose()
         if answer.is_success:
-            return Outcome()
+            return Attempt()
         after = answer.headers.get("retry-after", "")
-        return Outcome(
+        return Attempt(
             f"it answered {answer.status_code}",
             after=float(after) if after.isascii() and after.isdigit() else 0,
             final=answer.status_code == _GONE,

@@ -16,7 +16,7 @@ def bundle(kind: BundleKind, *, waiting: int, listed: int) -> Words:
 
     Args:
         kind: What the message stands for.
-        waiting: How many of them wait for whoever reads it.
+        waiting: How many of them wait for the reader.
         listed: How many there are in the list.
     """
     many = f"{waiting} requests wait" if waiting != 1 else "1 request waits"

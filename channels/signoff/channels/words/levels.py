@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
+
 from signoff.channels.words.phrases import Words, moment
 from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval
@@ -10,13 +12,14 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import level_of
 
 
-def went_on(approval: Approval, directory: Directory, turn: str = "") -> Words:
+def went_on(approval: Approval, directory: Directory, turn: str = "", *, zone: tzinfo) -> Words:
     """Return to somebody of an earlier level that others are asked now.
 
     Args:
         approval: As it stands.
         directory: The people.
         turn: The level at which they were asked; see `Question.turn`.
+        zone: Where the reader's clock stands.
     """
     who = _level(approval, directory)
     if approval.terms is not None and not approval.terms.same_stage(level_of(turn), approval.level):
@@ -25,16 +28,16 @@ def went_on(approval: Approval, directory: Directory, turn: str = "") -> Words:
             "Your part has approved it; others have to approve it, too. There is nothing left for "
             "you to do.",
         )
-    at = f" on {moment(approval.since)}" if approval.since else ""
+    at = f" on {moment(approval.since, zone)}" if approval.since else ""
     return Words(
         f"Escalated to {who}: {topic(approval)}",
         f"Nobody decided in time, so {who} got it{at}. There is nothing left for you to do.",
     )
 
 
-def reminder(approval: Approval, directory: Directory) -> Words:
+def reminder(approval: Approval, directory: Directory, *, zone: tzinfo) -> Words:
     """Return what is said to somebody who was asked and has not answered yet."""
-    until = f"Answer until {moment(approval.deadline)}." if approval.deadline else ""
+    until = f"Answer until {moment(approval.deadline, zone)}." if approval.deadline else ""
     return Words(
         f"A reminder: {topic(approval)} waits for your answer",
         " ".join(filter(None, (_so_far(approval, directory), until))),
@@ -54,7 +57,8 @@ def voted(approval: Approval, person: str, directory: Directory) -> Words:
     missing = "it is not settled by that alone"
     if yes:
         missing = f"{'one more is' if more == 1 else f'{more} more are'} needed"
-    until = f" until {moment(approval.deadline)}" if approval.deadline else ""
+    zone = directory.zone_of(person)
+    until = f" until {moment(approval.deadline, zone)}" if approval.deadline else ""
     return Words(
         f"Recorded: your {'yes' if yes else 'no'} to {topic(approval)}; {missing}",
         f"{_so_far(approval, directory)} You can change your answer{until}, as long as nothing is "

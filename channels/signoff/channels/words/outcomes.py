@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import NamedTuple
 
 from signoff.broker.decisions import Refused, Taken
@@ -27,8 +28,8 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.payload import fields_of
 
 
-class Told(NamedTuple):
-    """Something to tell whoever wanted a move."""
+class Answered(NamedTuple):
+    """Something to tell the person who wanted a move."""
 
     about: About
     words: Words
@@ -36,7 +37,7 @@ class Told(NamedTuple):
 
 def done(
     move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
-) -> Told | None:
+) -> Answered | None:
     """Return what a move has done; None where the outcome of the approval says it.
 
     Args:
@@ -46,43 +47,45 @@ def done(
         directory: The people.
         again: Whether the person had taken the first of two steps before.
     """
-    after = taken.approval
+    after, zone = taken.approval, directory.zone_of(person.id)
     if taken.grant is not None:
-        return Told(About.GRANTED, grants.granted(after, taken.grant))
+        return Answered(About.GRANTED, grants.granted(after, taken.grant, zone=zone))
     if isinstance(move, moves.Approve) and (step := after.step_of(person.id)) is not None:
-        return Told(About.FIRST_STEP, phrases.first_step(after, step, again=again))
+        return Answered(About.FIRST_STEP, phrases.first_step(after, step, again=again, zone=zone))
     if isinstance(move, moves.Approve | moves.Reject):
         if after.state is not State.PENDING:
             return None
-        return Told(About.VOTED, levels.voted(after, person.id, directory))
-    words = _done(move, after, directory)
-    return Told(About.DONE, words) if words is not None else None
+        return Answered(About.VOTED, levels.voted(after, person.id, directory))
+    words = _done(move, after, directory, zone)
+    return Answered(About.DONE, words) if words is not None else None
 
 
-def _done(move: Move, after: Approval, directory: Directory) -> Words | None:  # noqa: PLR0911 -- one for each kind
+def _done(  # noqa: PLR0911 -- one for each kind
+    move: Move, after: Approval, directory: Directory, zone: tzinfo
+) -> Words | None:
     match move:
         case moves.Claim():
-            return collaboration.claimed(after)
+            return collaboration.claimed(after, zone=zone)
         case moves.Release():
-            return collaboration.released(after)
+            return collaboration.released(after, zone=zone)
         case moves.Reassign():
             return collaboration.given_away(after, directory)
         case moves.AskBack():
-            return collaboration.asked_back(after, directory)
+            return collaboration.asked_back(after, directory, zone=zone)
         case moves.AnswerBack():
-            return collaboration.passed_on(after)
+            return collaboration.passed_on(after, zone=zone)
         case moves.Comment():
-            return collaboration.commented(after)
+            return collaboration.commented(after, zone=zone)
         case moves.Extend():
-            return collaboration.extended(after)
+            return collaboration.extended(after, zone=zone)
         case moves.Remind():
-            return collaboration.reminded(after, directory)
+            return collaboration.reminded(after, directory, zone=zone)
         case moves.Withdraw():
             return collaboration.withdrawn(after)
     return None
 
 
-def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Told:  # noqa: PLR0911 -- one for each kind
+def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Answered:  # noqa: PLR0911 -- one for each kind
     """Return why a move was refused.
 
     Args:
@@ -95,22 +98,25 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
         case PayloadError():
             example = _example(approval, error)
             words = phrases.not_understood(approval, why, example=example)
-            return Told(About.NOT_UNDERSTOOD, words)
+            return Answered(About.NOT_UNDERSTOOD, words)
         case GrantRefused():
-            return Told(About.NO_GRANT, grants.no_grant(approval, why))
+            return Answered(About.NO_GRANT, grants.no_grant(approval, why))
         case AlreadyDecided() if person is not None:
-            return Told(About.DECIDED, phrases.already_decided(approval, person, directory))
+            return Answered(About.DECIDED, phrases.already_decided(approval, person, directory))
         case TooLate():
-            return Told(About.LATE, phrases.late(approval))
+            return Answered(
+                About.LATE,
+                phrases.late(approval, zone=directory.zone_of(person.id if person else "")),
+            )
         case Escalated():
-            return Told(About.LATE, phrases.escalated(approval, why))
+            return Answered(About.LATE, phrases.escalated(approval, why))
         case Claimed():
-            return Told(About.CLAIMED, phrases.not_done(approval, why))
+            return Answered(About.CLAIMED, phrases.not_done(approval, why))
         case MoveRefused() | IllegalMove():
-            return Told(About.NOT_DONE, phrases.not_done(approval, why))
+            return Answered(About.NOT_DONE, phrases.not_done(approval, why))
         case NotShownInFull():
-            return Told(About.NOT_SHOWN, phrases.not_shown(approval, why))
-    return Told(About.NOT_YOURS, phrases.not_yours(approval, why))
+            return Answered(About.NOT_SHOWN, phrases.not_shown(approval, why))
+    return Answered(About.NOT_YOURS, phrases.not_yours(approval, why))
 
 
 def _example(approval: Approval, error: PayloadError) -> str:

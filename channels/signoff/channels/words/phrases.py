@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import StrEnum
 
 from pydantic import JsonValue
 
 from signoff.core.approvals.answers import example_of_yes, refusal_of_input
 from signoff.core.approvals.approval import Approval, Decision, Kind, State
+from signoff.core.approvals.masking import hidden_texts, masked
+from signoff.core.base.hiding import without_secrets
+from signoff.core.base.moments import moment_text
 from signoff.core.base.shown_text import visible
-from signoff.core.cards.card import one_line, shown, topic
+from signoff.core.cards.card import one_line, shown, topic, values_text
 from signoff.core.directory.people import Directory, Person
 from signoff.core.replies.reading import is_reply, may_be_reply
 
@@ -64,6 +67,7 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
         person: Who reads it, "" for somebody who cannot have decided it.
         directory: The people.
     """
+    approval = masked(approval)
     tool, decision = topic(approval), approval.decision
     verb = _verb(approval)
     if decision is not None and person and decision.by == person:
@@ -83,7 +87,14 @@ def outcome(approval: Approval, person: str, directory: Directory) -> Words:
     return Words(f"{what} was {verb}", f"{why}{nothing}")
 
 
-def ended(approval: Approval, person: str, said: str, directory: Directory) -> Words:
+def ended(
+    approval: Approval,
+    person: str,
+    said: str,
+    directory: Directory,
+    *,
+    zone: tzinfo | None = None,
+) -> Words:
     """Return what the agent did after a decision: the whole story, in place of its beginning.
 
     Args:
@@ -91,17 +102,19 @@ def ended(approval: Approval, person: str, said: str, directory: Directory) -> W
         person: Who reads it.
         said: The agent's last word, "" where it has not said it yet.
         directory: The people.
+        zone: Where the reader's clock stands, where the reader is not the person.
     """
+    secrets, approval = hidden_texts(approval), masked(approval)
     tool, decision = topic(approval), approval.decision
-    parts = []
+    zone, parts = zone or directory.zone_of(person), list[str]()
     if decision is not None:
         who = f"{_deciders(approval, person, directory)} {_verb(approval)} it"
         what = who if decision.by else f"It was {_verb(approval)}"
-        parts.append(f"{what} at {moment(decision.at)}.")
+        parts.append(f"{what} at {moment(decision.at, zone)}.")
         parts += _given(approval, decision)
     if approval.result:
         parts.append(f"It returned: {_short(one_line(approval.result), _LONGEST_RESULT)}")
-    last = _short(shown(said).strip(), _LONGEST_WORD)
+    last = _short(shown(without_secrets(said, secrets)).strip(), _LONGEST_WORD)
     parts.append(
         f"The agent's last word:\n\n{last}" if last else "The agent has not come to its end yet."
     )
@@ -138,7 +151,7 @@ def unheard(approval: Approval, problem: str) -> Words:
         f"Your answer about {tool} did not reach the agent",
         f"It was recorded, and then the agent could not go on with it.\n\n"
         f"{one_paragraph(problem)}\n\n"
-        "Whoever runs the agent has been alarmed too. There is nothing left for you to do.",
+        "The operators of the agent have been alarmed too. There is nothing left for you to do.",
     )
 
 
@@ -151,9 +164,9 @@ def not_understood(approval: Approval, problem: str, *, example: str = "") -> Wo
     )
 
 
-def first_step(approval: Approval, step: Decision, *, again: bool) -> Words:
+def first_step(approval: Approval, step: Decision, *, again: bool, zone: tzinfo) -> Words:
     """Return that a yes was noted, and what makes it count."""
-    until = f" until {moment(approval.deadline)}" if approval.deadline else ""
+    until = f" until {moment(approval.deadline, zone)}" if approval.deadline else ""
     parts = ["It takes the place of your earlier answer."] if again else []
     parts += _given(approval, step)
     parts.append(
@@ -173,25 +186,25 @@ def first_step(approval: Approval, step: Decision, *, again: bool) -> Words:
 
 def already_decided(approval: Approval, person: Person, directory: Directory) -> Words:
     """Return that it was decided before, by whom and how."""
-    tool, decision = topic(approval), approval.decision
+    tool, decision, zone = topic(approval), approval.decision, directory.zone_of(person.id)
     nothing = "Your answer changed nothing."
     if approval.state is State.TIMED_OUT:
-        return late(approval, decision.at if decision else None)
+        return late(approval, decision.at if decision else None, zone=zone)
     if decision is not None and decision.by == person.id:
         return Words(
             f"You had already {_verb(approval)} {tool}",
-            f"That was recorded at {moment(decision.at)}. {nothing}",
+            f"That was recorded at {moment(decision.at, zone)}. {nothing}",
         )
     return Words(
         f"Already settled: {tool} was {one_line(approval.outcome(directory))}",
-        f"That was at {moment(decision.at)}. {nothing}" if decision is not None else nothing,
+        f"That was at {moment(decision.at, zone)}. {nothing}" if decision is not None else nothing,
     )
 
 
-def late(approval: Approval, at: datetime | None = None) -> Words:
+def late(approval: Approval, at: datetime | None = None, *, zone: tzinfo) -> Words:
     """Return that the answer came after the deadline."""
     deadline = approval.deadline or at
-    over = f"It was open until {moment(deadline)}. " if deadline is not None else ""
+    over = f"It was open until {moment(deadline, zone)}. " if deadline is not None else ""
     return Words(
         f"Too late: the time to decide on {topic(approval)} is over",
         f"{over}It was not {'answered' if asks_input(approval) else 'run'}. If it is still wanted, "
@@ -249,7 +262,7 @@ def unproven(approval: Approval, why: str) -> Words:
         f"A mail under your address answered this request. What is missing: {one_paragraph(why)}. "
         "Nothing was decided.\n\n"
         "If it was you, answer this mail from the mailbox that it has reached, and not through "
-        "another provider. If it does not help, whoever runs Signoff can see the same with "
+        "another provider. If it does not help, your Signoff administrator can see the same with "
         "`signoff doctor`. If it was not you, somebody has got hold of the mail that was sent to "
         "you: tell them that too.",
     )
@@ -282,9 +295,12 @@ def _plain(address: str) -> str:
     return plain or "an address that cannot be read"
 
 
-def moment(at: datetime) -> str:
-    """Write a moment for people: ``Tue 3 Mar 2026, 14:05 UTC``."""
-    return f"{at:%a} {at.day} {at:%b %Y, %H:%M} UTC"
+def moment(at: datetime, zone: tzinfo) -> str:
+    """Write a moment for people, in the time zone of the reader: ``Tue 3 Mar 2026, 15:05 CET``.
+
+    See `Directory.zone_of`.
+    """
+    return moment_text(at, zone)
 
 
 def one_paragraph(text: str) -> str:
@@ -318,10 +334,8 @@ def _given(approval: Approval, decision: Decision) -> list[str]:
         label = "Reason" if approval.state is State.REJECTED else "Note"
         parts.append(f"{label}: {reason}")
     if decision.payload is not None and approval.state is not State.REJECTED:
-        values = decision.payload
-        pairs = values.items() if isinstance(values, dict) else [("value", values)]
-        given = ", ".join(f"{name} = {shown(value)}" for name, value in pairs)
-        parts.append(f"With {_short(one_line(given), _LONGEST_WORD)}.")
+        given = values_text(approval, decision.payload)
+        parts.append(f"With {_short(given, _LONGEST_WORD)}.")
     if decision.proposal is not None and approval.state is State.PENDING:
         parts.append(f"With {_wanted(approval, decision.proposal)} instead of what was shown.")
     return parts
@@ -329,10 +343,10 @@ def _given(approval: Approval, decision: Decision) -> list[str]:
 
 def _wanted(approval: Approval, proposal: dict[str, JsonValue]) -> str:
     """Return what a proposal has that the call has not."""
-    values = {
-        name: value for name, value in proposal.items() if approval.call.args.get(name) != value
-    }
-    return one_line(", ".join(f"{name} = {shown(value)}" for name, value in values.items()))
+    return values_text(
+        approval,
+        {name: value for name, value in proposal.items() if approval.call.args.get(name) != value},
+    )
 
 
 def _follows(approval: Approval, decision: Decision) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Final
 
 from signoff.channels.words import phrases
@@ -11,7 +12,8 @@ from signoff.core.approvals.milestones import Milestone
 from signoff.core.cards.card import awaited_by, escalated, named, one_line, topic
 from signoff.core.directory.people import Directory
 
-_NO_VOTE: Final = "You are informed about this request. Others decide it."
+INFORMED: Final = "You are informed about this request. Others decide it."
+"""What somebody reads who is informed and not asked."""
 
 
 def status(
@@ -20,6 +22,7 @@ def status(
     directory: Directory,
     *,
     requests: bool,
+    zone: tzinfo,
     is_known: bool = True,
     remarks: str = "",
     problem: str = "",
@@ -31,6 +34,7 @@ def status(
         milestone: What has happened.
         directory: The people.
         requests: Whether the reader has asked for it.
+        zone: Where the reader's clock stands.
         is_known: Whether they are in the directory. Nobody has checked who has an address that an
             agent names: it is not told what approver, tool and agent have said besides the reason.
         remarks: The agent's last words.
@@ -43,23 +47,28 @@ def status(
         case Milestone.ENDED:
             return outcome
         case Milestone.RAN if is_known:
-            return phrases.ended(approval, "", remarks, directory)
+            return phrases.ended(approval, "", remarks, directory, zone=zone)
         case Milestone.RAN:
             return Words(f"Done: {topic(approval)}", f"{outcome.headline}. The agent went on.")
         case Milestone.FAILED:
             text = f"{outcome.headline}. Then the agent failed.\n\n{one_paragraph(problem)}"
             return Words(f"The agent could not go on with {topic(approval)}", text.rstrip())
-    return _pending(approval, milestone, directory, requests=requests)
+    return _pending(approval, milestone, directory, requests=requests, zone=zone)
 
 
 def _pending(
-    approval: Approval, milestone: Milestone, directory: Directory, *, requests: bool
+    approval: Approval,
+    milestone: Milestone,
+    directory: Directory,
+    *,
+    requests: bool,
+    zone: tzinfo,
 ) -> Words:
     """Return what they are told while it waits."""
     what = topic(approval)
     name, who = f"{what[:1].upper()}{what[1:]}", _waits_for(approval, directory)
-    until = f"It is open until {moment(approval.deadline)}." if approval.deadline else ""
-    role = "You requested it. Others decide it." if requests else _NO_VOTE
+    until = f"It is open until {moment(approval.deadline, zone)}." if approval.deadline else ""
+    role = "You requested it. Others decide it." if requests else INFORMED
     match milestone:
         case Milestone.PASSED:
             given = named(list(dict.fromkeys(_name(one.by, directory) for one in approval.given)))

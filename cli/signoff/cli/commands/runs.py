@@ -88,7 +88,7 @@ def list_(
     elif found:
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
-        shows.console().print(shows.runs_table(found))
+        shows.console().print(shows.runs_table(found, settings_of(ctx).everybody))
     else:
         say("There are no runs.")
 

@@ -51,7 +51,7 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
 
     session = ctx.find_root().obj
     settings = load_settings(session.config if isinstance(session, Session) else None, kind)
-    log.configure(LogSettings(level="warning", redact=settings.log.redact))
+    log.configure(LogSettings(level="warning", redact=settings.logging.redact))
     return settings
 
 
@@ -63,7 +63,7 @@ def with_decisions(
     Args:
         ctx: The call.
         work: What to do.
-        rings: Whether it puts work into a stage: whoever does rings for it.
+        rings: Whether it puts work into a stage: those that do ring for it.
 
     Raises:
         SignoffError: Whatever the work raises.

@@ -47,12 +47,14 @@ def tail(
 
 
 def _line(event: Event, directory: Directory) -> str:
+    from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
     from signoff.core.cards.card import one_line  # noqa: PLC0415
 
     person = directory.find(event.by) if event.by else None
     by = person.shown if person else event.by
     what = event.what.value.replace("_", " ")
-    parts = [f"{event.at:%Y-%m-%d %H:%M:%S}Z", event.approval or event.run or "-", what]
+    at = moment(event.at, directory)
+    parts = [at, event.approval or event.run or "-", what]
     parts += [f"by {one_line(by)}"] if by else []
     parts += [f"({one_line(event.why)})"] if event.why else []
     return "  ".join(parts)

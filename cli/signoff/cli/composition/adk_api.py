@@ -58,6 +58,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             rate=settings.gateway.rate,
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,
+            hide=settings.all_hidden,
             elsewhere=_elsewhere(settings.agents.remote, stack),
         )
     )

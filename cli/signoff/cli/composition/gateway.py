@@ -15,7 +15,7 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.cli.composition.parts import Parts
-from signoff.cli.composition.slack import slack_ways
+from signoff.cli.composition.slack import slack_inbound
 
 if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
@@ -30,7 +30,7 @@ def assemble(parts: Parts) -> tuple[FastAPI, MailServer | None]:
     settings = parts.settings
     mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
     reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
-    slack = slack_ways(parts)
+    slack = slack_inbound(parts)
     listeners = [one for one in (mail, reader) if one is not None]
     app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
     for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):

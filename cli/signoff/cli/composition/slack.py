@@ -80,7 +80,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
     return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
 
 
-def slack_ways(parts: Parts) -> Taking:
+def slack_inbound(parts: Parts) -> Taking:
     """Return what takes clicks: connections over Socket Mode, the route for HTTP, or both."""
     settings = parts.settings.slack
     if not settings.enabled:

@@ -190,7 +190,7 @@ class Supervisor:
     async def stop(self, *names: str) -> None:
         """Stop these children, or all of them, the last started first.
 
-        SIGTERM asks each to finish what it does; SIGKILL ends whoever takes longer than the grace.
+        SIGTERM asks each to finish its work; SIGKILL ends those that take longer than the grace.
         """
         chosen = [self.children[name] for name in names or reversed(list(self.children))]
         for child in chosen:

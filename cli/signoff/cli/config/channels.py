@@ -15,11 +15,7 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
     yield from _addresses(settings)
     yield from _webhooks(settings)
     known = (EMAIL, SLACK, *settings.channels)
-    rules: list[tuple[Loc, Policy | Fallback]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         for name in rule.channels:
             if name not in known:
                 message = f"{name!r} is no channel"

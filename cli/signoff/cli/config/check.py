@@ -21,7 +21,7 @@ from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking, Group, Level
-from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing, Rules
+from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
 
 Found = tuple[Loc, Fault]
 
@@ -303,7 +303,7 @@ def _authentication(settings: Settings) -> Iterator[Found]:
     given, loc = settings.email.authentication, ("email", "authentication")
     yield from _provable(settings, (*loc, "require"), given.require)
     if given.require is EmailProof.TOKEN:
-        message = "whoever has a card's address can answer it, under any name"
+        message = "anyone who has a card's address can answer it, under any name"
         remedy = "Give this to single policies (`email`), and leave the default stricter."
         yield (*loc, "require"), _warning(message, remedy)
     wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
@@ -341,7 +341,7 @@ def _gateway(settings: Settings) -> Iterator[Found]:
         if token.person:
             yield from _person(settings, (*loc, "person"), token.person)
         if token.person and token.users:
-            message = "whoever has it can submit a request and approve it"
+            message = "anyone who has it can submit a request and approve it"
             remedy = "Use one token to submit (`users`) and another to answer (`person`)."
             yield loc, _warning(message, remedy)
         if not token.person and not token.users:
@@ -350,9 +350,8 @@ def _gateway(settings: Settings) -> Iterator[Found]:
 
 
 def _inbox(settings: Settings) -> Iterator[Found]:
-    rules = [(("policies", at), one.second_step) for at, one in enumerate(settings.policies)]
-    for loc, second_step in [*rules, (("default",), settings.default.second_step)]:
-        if second_step not in {"", "false"} and not settings.inbox.url:
+    for loc, rule in settings.rules:
+        if rule.second_step not in {"", "false"} and not settings.inbox.url:
             message = "there is no page on which anybody could take a second step"
             remedy = "Set url and secret_key under [inbox], or take second_step out."
             yield (*loc, "second_step"), _error(message, remedy)
@@ -388,11 +387,7 @@ def _slack(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled:
         return
     remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
-    rules: list[tuple[Loc, Rules]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         if "slack" in rule.channels:
             yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
         if rule.slack_channel:
@@ -411,7 +406,7 @@ def _places(settings: Settings) -> Iterator[Found]:
 
 
 def _code(settings: Settings) -> Iterator[Found]:
-    """Suspended code is signed; whoever resumes it has to have the key that it was signed with."""
+    """Suspended code is signed; its worker needs the key that it was signed with to resume it."""
     try:
         redis = urlsplit(settings.redis.url)
         shared = bool(redis.hostname) and not is_loopback(redis.hostname or "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 import types
 import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -133,3 +135,29 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 -- any
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return [annotation] if issubclass(annotation, BaseModel) else []
     return [model for part in typing.get_args(annotation) for model in _models_in(part)]
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file of settings.
+
+    Raises:
+        ConfigErrors: It cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fault = Fault("", f"it cannot be read: {error}", "Name a UTF-8 text file.", str(file))
+        raise ConfigErrors([fault]) from error
+
+
+def parse_toml(text: str, file: Path | None) -> dict[str, Any]:
+    """Return the content of a file of settings.
+
+    Raises:
+        ConfigErrors: It is not TOML.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
+        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error

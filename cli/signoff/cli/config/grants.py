@@ -14,12 +14,8 @@ from signoff.core.policies.policy import Routing
 
 def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
     """Find grants that could never be given or used, or that cover more than is likely meant."""
-    rules: list[tuple[Loc, Routing]] = [
-        *((("policies", at), policy) for at, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
     known = [person.id for person in settings.people]
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         if rule.grants is None:
             continue
         here = (*loc, "grants")

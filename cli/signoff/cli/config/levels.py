@@ -20,13 +20,9 @@ Found = tuple[Loc, Fault]
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
-    rules: list[tuple[Loc, Routing]] = [
-        *((("policies", index), policy) for index, policy in enumerate(settings.policies)),
-        (("default",), settings.default),
-    ]
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
-    for loc, rule in rules:
+    for loc, rule in settings.rules:
         yield from _end(loc, rule)
         yield from _told_by(settings, (*loc, "notify_by"), rule.notify_by)
         if rule.ask or rule.all_of:
@@ -98,7 +94,7 @@ def _level(
     quorum = rules.quorum
     people = _people(settings, (*ask, *(one for group in groups for one in group.ask)))
     if rules.order is Order.SEQUENCE and quorum == 1 and rules.veto:
-        message = "with a quorum of 1 whoever is asked first decides, and nobody else is ever asked"
+        message = "with a quorum of 1 the first approver decides, and nobody else is ever asked"
         yield (*loc, "order"), _warning(message, 'Set quorum = "all", or order = "any".')
     if rules.order is Order.SEQUENCE and rules.slack_channel:
         message = "one card in a channel is seen by all of them at once"

@@ -173,7 +173,7 @@ class NotificationSettings(Value):
         (),
         description="Domains of mail addresses, such as `example.com`. A requester who is not in "
         "the directory is told by mail if their user id is an address at one of them. "
-        "Whoever starts runs can choose the user id, so name only domains of your own.",
+        "The client that starts a run chooses its user id, so name only domains of your own.",
     )
 
     def as_told(self) -> Notifications:

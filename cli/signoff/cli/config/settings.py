@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tomllib
+from collections.abc import Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,15 @@ from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.webhooks.settings import Webhook
 from signoff.cli.composition.credentials import own_content
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, suggest
+from signoff.cli.config.faults import (
+    ConfigErrors,
+    Fault,
+    Loc,
+    faults_of,
+    parse_toml,
+    read_text,
+    suggest,
+)
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
@@ -47,11 +55,13 @@ from signoff.cli.config.sources import (
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.directory.schedules import Schedule
 from signoff.core.policies.policy import Fallback, Policy
+from signoff.core.routing.selection import all_hidden
 from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
@@ -166,6 +176,7 @@ class Settings(BaseSettings):
             queues=self.queues,
             schedules=self.schedules,
             strangers=self.directory.unknown_requesters == "ask",
+            time_zone=self.default.time_zone,
         )
 
     def _with_quiet_hours(self, person: Person) -> Person:
@@ -173,6 +184,18 @@ class Settings(BaseSettings):
         if person.quiet_hours is not None or not self.delivery.quiet_hours:
             return person
         return person.model_copy(update={"quiet_hours": True})
+
+    @property
+    def all_hidden(self) -> Hidden:
+        """The arguments that any policy hides."""
+        return all_hidden(self.policies, self.default)
+
+    @property
+    def logging(self) -> LogSettings:
+        """How to log: what a policy hides is never logged either."""
+        hidden = (name.rpartition(".")[2] for name in self.all_hidden)
+        redact = tuple(dict.fromkeys((*self.log.redact, *hidden)))
+        return self.log.model_copy(update={"redact": redact})
 
     @property
     def owners(self) -> dict[str, str]:
@@ -200,6 +223,12 @@ class Settings(BaseSettings):
     def channel_names(self) -> frozenset[str]:
         """The channels that are set up."""
         return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})
+
+    @property
+    def rules(self) -> Sequence[tuple[Loc, Policy | Fallback]]:
+        """The policies and the default, each with its place in the settings."""
+        policies = [(("policies", at), policy) for at, policy in enumerate(self.policies)]
+        return [*policies, (("default",), self.default)]
 
     @classmethod
     def settings_customise_sources(
@@ -249,8 +278,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
             settings mean together is `signoff.cli.config.check`'s to say.
     """
     file = find_file(path)
-    text = _read(file) if file is not None else ""
-    content = own_content(kind, _parse(text, file))
+    text = read_text(file) if file is not None else ""
+    content = own_content(kind, parse_toml(text, file))
     faults = _unknown_variables()
     token = _file.set(content)
     try:
@@ -258,7 +287,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
-            faults + [_located(fault, loc, text, file) for loc, fault in found]
+            faults
+            + [_located(_of_policy(fault, loc, content), loc, text, file) for loc, fault in found]
         ) from error
     except SettingsError as error:
         raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
@@ -304,24 +334,20 @@ def source_of(settings: Settings, loc: Loc) -> str:
         further = loc[1] - (len(settings.people) - len(settings._places))  # noqa: SLF001 -- as above
         if further >= 0:
             return settings._places[further]  # noqa: SLF001 -- as above
-    text = _read(settings.file) if settings.file is not None else ""
+    text = read_text(settings.file) if settings.file is not None else ""
     return _source(loc, text, settings.file)
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "It must be UTF-8 text.", str(file))
-        raise ConfigErrors([fault]) from error
-
-
-def _parse(text: str, file: Path | None) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
-        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+def _of_policy(fault: Fault, loc: Loc, content: dict[str, Any]) -> Fault:
+    """Return a fault that names the policy it is in, where what people see of it is at fault."""
+    table, index, *keys = *loc, "", ""
+    policies = content.get("policies")
+    if table != "policies" or not isinstance(index, int) or not isinstance(policies, list):
+        return fault
+    name = policies[index].get("name") if isinstance(policies[index], dict) else None
+    if not isinstance(name, str) or keys[0] not in {"title", "money", "hide", ""}:
+        return fault
+    return Fault(fault.key, f"policy {name!r}: {fault.message}", fault.remedy)
 
 
 def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:

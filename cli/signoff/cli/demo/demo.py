@@ -41,6 +41,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ConfigError
+from signoff.core.cards.card import rows_of
 from signoff.core.directory.people import Person
 
 MANAGER = Person(id="mara", name="Mara Lind", email="mara.lind@example.com")
@@ -187,7 +188,8 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     if paused.what is not What.ASKED:
         return await _ended_at_once(stage, run)
     approval = await stage.ledger.approval(paused.approval)
-    arguments = ", ".join(f"{name}={value!r}" for name, value in approval.call.args.items())
+    rows = rows_of(approval, approval.call.args)
+    arguments = ", ".join(f"{row.name}={row.value}" for row in rows)
     show.print(
         f"The agent wants to run [b]{escape(approval.call.name)}({escape(arguments)})[/b]. "
         "The run is paused, and no process waits for it."

@@ -13,7 +13,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.health import redis_problems
 from signoff.broker.timers.lag import Lag, lag
-from signoff.broker.timers.poison import stuck
+from signoff.broker.timers.poison import poisoned
 from signoff.channels.custom import added_channels
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.imap.check import check as check_mailbox
@@ -178,7 +178,7 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             "decided. `signoff mail quarantine list` shows them"
         )
         findings.append(Finding("quarantined mails", "warning", text))
-    if held := await stuck(ledger):
+    if held := await poisoned(ledger):
         text = (
             f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
             f"{held[0].problem}. Mend that; `signoff approvals show` says since when"

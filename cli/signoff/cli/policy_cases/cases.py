@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -12,7 +11,16 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
 
 from signoff.channels.forecast import Rulebook
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, faults_of, key_text, suggest
+from signoff.cli.config.faults import (
+    ConfigErrors,
+    Fault,
+    Loc,
+    faults_of,
+    key_text,
+    parse_toml,
+    read_text,
+    suggest,
+)
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.base.model import Value
 from signoff.core.base.moments import read_moment
@@ -76,6 +84,8 @@ class Expectation(Value):
         end_at: When the end is.
         refused: Ids of those whose answer does not count, in the order of the answers.
         informed: Ids of those who are told and do not decide.
+        title: What the request is called; "" where its policy has no title.
+        hidden: The arguments that nobody is shown.
     """
 
     policy: str | None = None
@@ -89,6 +99,8 @@ class Expectation(Value):
     end_at: Moment | None = None
     refused: tuple[str, ...] | None = None
     informed: tuple[str, ...] | None = None
+    title: str | None = None
+    hidden: tuple[str, ...] | None = None
 
 
 class Reply(Value):
@@ -161,7 +173,7 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
         ConfigErrors: It cannot be read, or cases are about people, policies or moments that there
             are not.
     """
-    text = _read(file)
+    text = read_text(file)
     cases = _parsed(text, file)
     faults = [
         Fault(key_text(loc), fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
@@ -182,20 +194,9 @@ def zone_of(case: Case, cases: Cases) -> ZoneInfo:
     return ZoneInfo(case.zone or cases.zone)
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fault = Fault("", f"it cannot be read: {error}", "Name a TOML file of cases.", str(file))
-        raise ConfigErrors([fault]) from error
-
-
 def _parsed(text: str, file: Path) -> Cases:
     try:
-        return Cases.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        message, remedy = f"it is not TOML: {error}", "Text values need quotes; see toml.io."
-        raise ConfigErrors([Fault("", message, remedy, str(file))]) from error
+        return Cases.model_validate(parse_toml(text, file))
     except ValidationError as error:
         raise ConfigErrors(
             Fault(fault.key, fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from signoff.channels.forecast import Rulebook, call_facts, timeline_of
 from signoff.cli.policy_cases.cases import Case, Cases, Expectation, read_cases, start_of, zone_of
 from signoff.core.base.errors import ApprovalError
+from signoff.core.base.hiding import having_hidden
 from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
@@ -63,7 +64,10 @@ def _run(file: Path, line: int, case: Case, cases: Cases, rules: Rulebook) -> Re
         )
     except ApprovalError as error:
         return Result(file, line, case, (str(error),), None)
-    failures = tuple(_failures(case.expect, timeline, zone))
+    failures = (
+        *_failures(case.expect, timeline, zone),
+        *_looks(case.expect, timeline, rules.everybody),
+    )
     return Result(file, line, case, failures, timeline)
 
 
@@ -122,6 +126,17 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
     if expect.end is not None and expect.end is not timeline.end:
         yield f"end: expected {expect.end.value}, is {timeline.end.value}"
     yield from _moments(expect, timeline, levels, zone)
+
+
+def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Iterator[str]:
+    """Say what people would see otherwise than expected."""
+    title = timeline.title(directory)
+    if expect.title is not None and expect.title != title:
+        yield f"title: expected {expect.title!r}, is {title!r}"
+    args = timeline.facts.get("args")
+    hidden = having_hidden(args if isinstance(args, dict) else {}, timeline.terms.hide)
+    if expect.hidden is not None and set(expect.hidden) != hidden:
+        yield f"hidden: expected {_listed(expect.hidden)}, is {_listed(sorted(hidden))}"
 
 
 def _moments(

@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class Roster:
-    """The directory and the turns; whoever judges an approval looks here.
+    """The directory and the turns, by which approvals are judged.
 
     Args:
         ledger: Has the absences, the groups and the turns.

@@ -48,7 +48,7 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_send_task_events=False,
-        # By name, because whoever only rings needs no worker in memory.
+        # By name, because a process that only rings needs no worker in memory.
         worker_consumer="signoff.broker.doorbells.consumer:BellConsumer",
         broker_connection_retry_on_startup=True,
         # What the consumer takes for such an error is any error at all.

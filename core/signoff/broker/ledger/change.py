@@ -35,7 +35,7 @@ _KINDS = {Approval: "approval", Run: "run", Grant: "grant"}
 
 @dataclass(frozen=True)
 class Item:
-    """Work of a stage, leased to whoever claimed it.
+    """Work of a stage, leased to the worker that claimed it.
 
     Attributes:
         stage: The stage.

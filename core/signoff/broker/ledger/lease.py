@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 def session_key(app: str, user: str, session: str) -> str:
-    """Return the lease key of an ADK session: whoever holds it alone runs the session."""
+    """Return the lease key of an ADK session: its holder alone runs the session."""
     return f"lease:{app}\0{user}\0{session}"
 
 

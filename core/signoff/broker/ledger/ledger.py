@@ -32,7 +32,7 @@ from signoff.core.base.errors import (
     SignoffError,
 )
 
-__all__ = ["Bell", "Claim", "Ledger", "SilentBell", "Standing", "read_approval", "read_run"]
+__all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", "read_run"]
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Bell(Protocol):
 
 
 class SilentBell:
-    """Rings nowhere: whoever uses it drains the stages himself."""
+    """Rings nowhere: its user drains the stages."""
 
     async def ring(self, stage: str) -> None:
         """Do nothing."""
@@ -61,7 +61,7 @@ class Claim:
     waiting: int
 
 
-class Standing(NamedTuple):
+class Current(NamedTuple):
     """An approval, its run and the present, all of one moment."""
 
     approval: Approval
@@ -125,7 +125,7 @@ class Ledger:
         """
         return await self._all("run", ids, legible_run, RunNotFound)
 
-    async def standing(self, approval_id: str) -> Standing:
+    async def current(self, approval_id: str) -> Current:
         """Return an approval, its run and the present, all of one moment.
 
         Read one after the other, another commit in between would show a run that does not wait for
@@ -135,22 +135,22 @@ class Ledger:
             ApprovalNotFound, RunNotFound: One of them is not there.
             RecordUnreadable: One of them does not hold what this version can read.
         """
-        (found,) = await self.standings([approval_id])
+        (found,) = await self.current_all([approval_id])
         if isinstance(found, SignoffError):
             raise found
         return found
 
-    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
-        """Return what `standing` does for each id, in one round trip; an error in its place.
+    async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
+        """Return what `current` does for each id, in one round trip; an error in its place.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
         replies = await self.store.scripts("pair", [(one,) for one in ids])
-        found: list[Standing | SignoffError] = []
+        found: list[Current | SignoffError] = []
         for approval_id, reply in zip(ids, replies, strict=True):
             try:
-                found.append(await self._standing(approval_id, *reply))
+                found.append(await self._current(approval_id, *reply))
             except LedgerUnavailable:
                 raise
             except SignoffError as error:
@@ -350,9 +350,9 @@ class Ledger:
 
     # -- inside --------------------------------------------------------------------------------
 
-    async def _standing(
+    async def _current(
         self, approval_id: str, stored: str | None, of_run: str | None, *clock: str
-    ) -> Standing:
+    ) -> Current:
         record, run = parse_record(stored), parse_record(of_run)
         if record is None:
             raise ApprovalNotFound(approval_id)
@@ -364,7 +364,7 @@ class Ledger:
             if record is None or run is None:
                 raise RunNotFound(run_id)
             approval = legible_approval(approval_id, record)
-        return Standing(approval, legible_run(run_id, run), self.store.moment(*clock))
+        return Current(approval, legible_run(run_id, run), self.store.moment(*clock))
 
     async def _all(
         self,

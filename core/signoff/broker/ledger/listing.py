@@ -1,6 +1,6 @@
 """Lists that are read piece by piece.
 
-Whoever goes on behind a place misses nothing and sees nothing twice, whatever is added meanwhile.
+Reading on behind a place misses nothing and repeats nothing, whatever is added meanwhile.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ async def part(
 def ordered(index: str, sort: Sort) -> tuple[str, bool]:
     """Return which index to read for approvals in some order, and whether from its lowest score.
 
-    By what is due next it is that of all that waits: whoever reads it leaves the others out.
+    By what is due next it is that of all that waits: readers leave the others out.
 
     Args:
         index: The index whose scores are times of opening.

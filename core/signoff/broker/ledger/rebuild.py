@@ -51,8 +51,8 @@ async def rebuild(ledger: Ledger) -> int:
     """Write every index entry anew, drop those that no record stands behind.
 
     It may run beside normal work: each record is touched by a commit of its own, which gives way
-    to whoever changes the record at the same time (and writes its entries then). The outboxes are
-    indexed anew too, and a run whose work has vanished from them gets it back.
+    to a process that changes the record at the same time, and writes its entries. The outboxes
+    are indexed anew too, and a run whose work has vanished from them gets it back.
 
     Returns:
         How many records there are.
@@ -109,7 +109,7 @@ async def _drop_strays(ledger: Ledger) -> None:
                 # Deletes what is not there, on the condition that it still is not.
                 change = Change().put_raw(key, "", drop=stray)
             else:
-                continue  # unreadable: it stands where whoever can read it has put it
+                continue  # unreadable: it stands where a process that can read it has put it
             await ledger.commit_all([change])
 
 

@@ -97,7 +97,7 @@ def translated() -> Iterator[None]:
         ) from error
     finally:
         # redis-py sends by asyncio.wait_for, which in Python 3.11 swallows a cancellation that
-        # comes as the sending ends; whoever was cancelled would work on.
+        # comes as the sending ends; a cancelled task would work on.
         if task and task.cancelling() > cancelled_before:
             raise asyncio.CancelledError
 
@@ -309,7 +309,7 @@ class Store:
     ) -> list[tuple[int, str]]:
         """Return scores and members of an index, the highest first.
 
-        Whoever goes on behind the last one that he got sees each one once, whatever is added above.
+        Reading on behind the last one shows each one once, whatever is added above.
 
         Args:
             key: The index.

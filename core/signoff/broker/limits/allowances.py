@@ -57,7 +57,7 @@ class Allowances:
         """
 
         async def attempt() -> Approval | None:
-            was, run, now = await self._ledger.standing(approval_id)
+            was, run, now = await self._ledger.current(approval_id)
             if was.state is not State.PENDING or was.terms is not None:
                 return None
             choice = choose(was, now)

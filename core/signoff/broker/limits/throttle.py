@@ -88,7 +88,7 @@ def network_of(peer: str) -> str:
     """Return what one guest of the internet has: an IPv4 address, or a /64 of IPv6.
 
     Args:
-        peer: The address of whoever is at the other end; what is none is returned as it is.
+        peer: The address of the other end; what is none is returned as it is.
     """
     try:
         address = ipaddress.ip_address(peer)

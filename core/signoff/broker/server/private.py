@@ -41,7 +41,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def private_text(file: Path, text: str) -> None:
-    """Write a file that nobody else can read; whoever reads it meanwhile gets all of the old one.
+    """Write a file that nobody else can read; those who read it meanwhile get all of the old one.
 
     Raises:
         OSError: It cannot be written.

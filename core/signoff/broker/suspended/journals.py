@@ -28,7 +28,7 @@ class Journal:
 
     Attributes:
         ledger: Where they are.
-        name: A function of the stretch, so that whoever takes it up finds them.
+        name: A function of the stretch, so that the worker that takes it up finds them.
         fence: Lets nobody write who has lost the session.
     """
 

@@ -1,1 +1,1 @@
-"""Timers: what has become due, done by whoever comes first."""
+"""Timers: what has become due, done by the process that comes first."""

@@ -9,7 +9,7 @@ from typing import Final
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible_approval
 from signoff.broker.ledger.store import to_ms
-from signoff.broker.timers.sweep import LEASE
+from signoff.broker.timers.due_approvals import LEASE
 from signoff.core.approvals.approval import State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import RecordUnreadable
@@ -49,8 +49,8 @@ async def lag(ledger: Ledger) -> Lag:
     """Return how late the oldest thing is that is due, by the ledger's clock.
 
     What has been claimed and not done is looked at too: a process may have died with it, or it
-    fails again and again. Records that nobody can read count for nothing here; whoever sweeps
-    writes an error about each.
+    fails again and again. Unreadable records are left out; the sweeper logs an
+    error about each.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -31,7 +31,7 @@ _KEPT: Final = timedelta(days=1)
 _LONGEST: Final = 500
 
 
-class Stuck(NamedTuple):
+class Poisoned(NamedTuple):
     """An approval that cannot be moved on.
 
     Attributes:
@@ -72,7 +72,7 @@ async def note_failures(
         text = json.dumps({"tries": tries, "problem": problem})
         change = Change().put_raw(_KEY + approval_id, text, was=version, ttl=_KEPT)
         if _is_told(tries):
-            log.error("sweep.stuck", approval=approval_id, tries=tries, error=problem)
+            log.error("timers.poisoned", approval=approval_id, tries=tries, error=problem)
             run = approval.origin.run if approval is not None else ""
             why = f"what is due cannot be done, tried {tries} times: {problem}"
             told = Event(what=What.STUCK, at=now, approval=approval_id, run=run, by="deadline")
@@ -87,7 +87,7 @@ async def note_failures(
     await ledger.commit_all(changes)
 
 
-async def stuck(ledger: Ledger) -> list[Stuck]:
+async def poisoned(ledger: Ledger) -> list[Poisoned]:
     """Return what cannot be moved on and was told, as far as it still is to be.
 
     Raises:
@@ -101,7 +101,7 @@ async def stuck(ledger: Ledger) -> list[Stuck]:
             continue
         approval_id, noted = key.removeprefix(_KEY), json.loads(record[1])
         if noted["tries"] >= PATIENCE and await _is_still(ledger, approval_id, now):
-            found.append(Stuck(approval_id, noted["tries"], noted["problem"]))
+            found.append(Poisoned(approval_id, noted["tries"], noted["problem"]))
     return found
 
 

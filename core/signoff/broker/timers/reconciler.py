@@ -14,8 +14,8 @@ import structlog
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
 from signoff.broker.timers.departures import Departures
+from signoff.broker.timers.due_approvals import LEASE, DueApprovals
 from signoff.broker.timers.lag import lag
-from signoff.broker.timers.sweep import LEASE, Sweep
 from signoff.core.base.errors import LedgerError
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class Reconciler:
         lease: float = LEASE,
     ) -> None:
         self._ledger = roster.ledger
-        self._sweep = Sweep(roster, cards=cards, lease=lease)
+        self._due = DueApprovals(roster, cards=cards, lease=lease)
         self._departures = Departures(roster)
         self._cycle = cycle
 
@@ -51,14 +51,14 @@ class Reconciler:
         """Look again and again until cancelled; a ledger that is away is waited for."""
         async with asyncio.TaskGroup() as group:
             # Apart: while very much is due, the bells of the other stages are rung all the same.
-            group.create_task(self._again_and_again(self._sweep.once))
+            group.create_task(self._again_and_again(self._due.once))
             group.create_task(self._again_and_again(self._ledger.ring_overdue))
             group.create_task(self._again_and_again(self._warn, cycle=_WARN))
             group.create_task(self._again_and_again(self._departures.once, cycle=_LOOK))
 
     async def once(self) -> int:
         """Do what is due now, ring where work waits, and return how many were due."""
-        count = await self._sweep.once()
+        count = await self._due.once()
         await self._ledger.ring_overdue()
         return count
 

@@ -69,7 +69,7 @@ class Access(Value):
     def _whose(self) -> Self:
         if self.person and self.users:
             raise ValueError(
-                "a token is of a person or submits for users, not both: whoever has it could ask "
+                "a token belongs to a person or submits for users, not both: its holder could ask "
                 "and answer. Make two"
             )
         if Scope.APPROVALS_DECIDE in self.scopes and not self.person:
@@ -124,8 +124,8 @@ class Access(Value):
     def sees(self, approval: Approval, directory: Directory) -> bool:
         """Say whether its holder may know of an approval.
 
-        That is who is or was asked, who has asked, the others of the queues it was put into, and
-        operators and auditors.
+        That is who is or was asked, who is informed, who has asked, the others of the queues it was
+        put into, and operators and auditors.
         """
         if self.is_admin:
             return True

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from pydantic import JsonValue
 
 from signoff.core.approvals.answers import meaning_of_yes, refusal_of_input, template_of
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.hidden import call_without_hidden, values_without_hidden
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
     FIRST,
@@ -48,17 +49,20 @@ from signoff.core.base.errors import (
     NotShownInFull,
     NotYourTurn,
     OwnRequest,
+    PayloadError,
     ReasonNeeded,
     SecondStepNeeded,
     StepChanged,
     TooLate,
 )
+from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
 from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
-from signoff.core.payloads.payload import missing_fields
+from signoff.core.payloads.payload import fields_of, missing_fields
 from signoff.core.policies.levels import STAYS, Outcome, Seat, Start, turn_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
@@ -107,6 +111,7 @@ class Approval(Value):
         digest: `signoff.core.payloads.digest` of the call.
         hint: The tool's own words for the approver.
         said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
         state: See `TRANSITIONS`.
@@ -121,7 +126,7 @@ class Approval(Value):
         votes: The answers that count and have not ended it, at most one from each person.
         reminders: When the approvers of this level are reminded (UTC).
         reminded: How many of these reminders are done.
-        barred: Identities that never decide, besides the requester: whoever owns the agent.
+        barred: Identities that never decide, besides the requester: the owner of the agent.
         since: When this level began (UTC).
         deadline: When this level ends (UTC); None until routed, or when it stays open.
         steps: The first steps that wait for their second, at most one from each person.
@@ -155,6 +160,7 @@ class Approval(Value):
     digest: str
     hint: str = ""
     said: str = ""
+    hide: Hidden = ()
     template: JsonValue = None
     state: State = State.PENDING
     handoff: Handoff = Handoff.NONE
@@ -199,6 +205,23 @@ class Approval(Value):
             "args": dict(self.call.args),
             "user": self.origin.user,
         }
+
+    @property
+    def hides(self) -> Hidden:
+        """The arguments whose values nobody is shown; see `signoff.core.approvals.masking`."""
+        return self.hide if self.terms is None else self.terms.hide
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The fields or arguments that nobody can change who does not see what they hide.
+
+        An empty field of a template can be filled.
+        """
+        template = template_of(self.kind, self.call, self.template)
+        fields = fields_of(template)
+        if template is None and self.kind is not Kind.INPUT:
+            fields = self.call.args
+        return having_hidden(fields, self.hides, blanks=template is None)
 
     @property
     def own_hint(self) -> str:
@@ -403,6 +426,11 @@ class Approval(Value):
         asked |= {member for one in queues if one is not None for member in one.members}
         return person.id in asked or self.is_requester(person, directory)
 
+    def only_informs(self, person: str) -> bool:
+        """Say whether somebody is told how it stands, and was not asked."""
+        asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
+        return person in self.informed and person not in asked
+
     def shown_to(self, person: str, channel: str) -> Shown:
         """Return how much of the call a person could read by a channel.
 
@@ -460,16 +488,16 @@ class Approval(Value):
         self._must_not_be_own(person, directory)
         self._must_have_a_seat(person, directory)
         self._must_be_open(directory)
-        ballot = self.ballot
+        ballot, zone = self.ballot, directory.zone_of(person.id)
         if person.id not in {*ballot.own, *ballot.stay}:
-            raise Escalated(self._went_on(self.since))
+            raise Escalated(self._went_on(self.since, zone))
         for vote in ballot.votes:
             if vote.by != person.id and directory.is_one(vote.by, person.id):
                 raise NotAnApprover(
                     f"{person.shown} has answered approval {self.id} already, as {vote.by}. "
                     "Everybody counts once."
                 )
-        self._must_not_be_over(now)
+        self._must_not_be_over(now, zone)
         if person.id in ballot.filled:
             raise NotAnApprover(
                 f"Approval {self.id} was answered in {person.shown}'s place already. One answer "
@@ -484,7 +512,7 @@ class Approval(Value):
             by = directory.get(claim.by)
             raise Claimed(
                 f"{by.shown if by else claim.by} has claimed approval {self.id} until "
-                f"{claim.until:%Y-%m-%d %H:%M} UTC. Until then it is theirs to decide, unless "
+                f"{moment_text(claim.until, zone)}. Until then it is theirs to decide, unless "
                 "they release it.",
                 until=claim.until,
             )
@@ -517,6 +545,7 @@ class Approval(Value):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
+        hide: Hidden = (),
     ) -> Moved:
         """Open an approval for a call that waits.
 
@@ -532,6 +561,7 @@ class Approval(Value):
             digest=digest(call.name, call.args),
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
+            hide=hide,
             template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
@@ -583,7 +613,8 @@ class Approval(Value):
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
             at_least = max(terms.at_least, self.still_needed)
-            terms = terms.model_copy(update={"at_least": at_least}).telling_as(self.terms)
+            terms = terms.shown_like(self.terms).telling_as(self.terms)
+            terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
         here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
@@ -966,6 +997,7 @@ class Approval(Value):
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             said=self.said,
+            hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
             now=now,
@@ -988,7 +1020,7 @@ class Approval(Value):
         if until is None or now < until:
             raise IllegalMove(f"The yes to approval {self.id} has not expired.")
         said = f"{self.call.name}() was {self.outcome()}, and that was good until "
-        said += f"{until:%Y-%m-%d %H:%M} UTC. It could not be started by then"
+        said += f"{moment_text(until, UTC)}. It could not be started by then"
         after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
         question, opened = self.open(
             self.origin.model_copy(update={"expired": self.origin.expired + 1}),
@@ -996,6 +1028,7 @@ class Approval(Value):
             kind=self.kind,
             hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
             said=self.said,
+            hide=self._hides_ever,
             template=self.template,
             now=now,
             supersedes=self.id,
@@ -1025,6 +1058,11 @@ class Approval(Value):
         )
 
     @property
+    def _hides_ever(self) -> Hidden:
+        """What was hidden before it was routed, and since."""
+        return tuple(dict.fromkeys((*self.hide, *self.hides)))
+
+    @property
     def _seats(self) -> tuple[Seat, ...]:
         """The seats of the present level."""
         here = (self.level, self.round)
@@ -1043,7 +1081,8 @@ class Approval(Value):
     @property
     def _is_short(self) -> bool:
         """Whether the call is so short that any channel shows all of it."""
-        text = json.dumps([self.call.name, self.call.args, self.template], ensure_ascii=False)
+        seen, template = self._seen
+        text = json.dumps([seen.name, seen.args, template], ensure_ascii=False)
         lines = "\\n" in text or "\n" in self.own_hint
         return len(text) + len(self.own_hint) <= _SHORT and not lines
 
@@ -1081,23 +1120,24 @@ class Approval(Value):
             f"{to.shown if to else handed[-1].to}, who decides it now."
         )
 
-    def _must_not_be_over(self, now: datetime) -> None:
+    def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:
         """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
-        if not self.is_late(now):
+        deadline = self.deadline
+        if deadline is None or not self.is_late(now):
             return
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
         if following is not None and self.terms and not self.terms.stays(following[0]):
-            raise Escalated(self._went_on(self.deadline, to=following[0]))
+            raise Escalated(self._went_on(deadline, zone, to=following[0]))
         if following is None and not self.stays_open:
             raise TooLate(
-                f"Approval {self.id} expired at {self.deadline:%Y-%m-%d %H:%M} UTC; "
+                f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
                 "nothing was done. The request has to be made again."
             )
 
-    def _went_on(self, at: datetime | None, *, to: int | None = None) -> str:
+    def _went_on(self, at: datetime | None, zone: tzinfo, *, to: int | None = None) -> str:
         """Say where it went when a level was over."""
         called = self.terms.called(self.level if to is None else to) if self.terms else ""
-        when = f" at {at:%Y-%m-%d %H:%M} UTC" if at is not None else ""
+        when = f" on {moment_text(at, zone)}" if at is not None else ""
         return f"Approval {self.id} went on to {called or 'others'}{when}."
 
     def _beginning(self, terms: Terms, start: Start) -> dict[str, JsonValue]:
@@ -1146,6 +1186,10 @@ class Approval(Value):
         values: Mapping[str, JsonValue] | None = None,
     ) -> Moved:
         reason = self._checked_reason(Outcome.APPROVE, reason)
+        self._must_not_be_hidden(values or {})
+        if self.hides and self.kind is not Kind.INPUT:
+            # What is wrong with the values is said in words of what people see.
+            meaning_of_yes(self.kind, *self._seen, values, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
             by=person.id,
@@ -1155,7 +1199,8 @@ class Approval(Value):
             payload=meaning.payload,
             proposal=meaning.proposal,
         )
-        require_same_values(decision, (*self.given, *self.ballot.votes), directory)
+        votes = (*self.given, *self.ballot.votes)
+        require_same_values(decision, votes, directory, hide=self.hides)
         return self._first_step(decision) if self.in_two_steps else self._count_yes(decision)
 
     def _checked_reason(self, verdict: Outcome, reason: str) -> str:
@@ -1168,6 +1213,27 @@ class Approval(Value):
                 example=f"{verdict.value}: because …",
             )
         return reason
+
+    def _must_not_be_hidden(self, values: Mapping[str, JsonValue]) -> None:
+        """Refuse values in the place of others that the person could not see.
+
+        Whether a guess is right must not be found out either, so it does not matter what they are.
+        """
+        for name in values:
+            if name in self.fixed:
+                raise PayloadError(
+                    f'"{name}" is hidden by policy, so an approval cannot change it. Approve the '
+                    "call as it is, or reject it and say why.",
+                    key=name,
+                    read=HIDDEN,
+                    example="reject: the reason",
+                )
+
+    @property
+    def _seen(self) -> tuple[ToolCall, JsonValue]:
+        """The call and the template as people see them."""
+        template = values_without_hidden(self.template, self.hides, blanks=False)
+        return call_without_hidden(self.call, self.hides), template
 
     def _first_step(self, step: Decision) -> Moved:
         if step.channel not in FIRST:
@@ -1254,10 +1320,11 @@ class Approval(Value):
 
     def _details(self, decision: Decision) -> dict[str, JsonValue]:
         more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
+        # The audit is exported, and feeds other programs.
         if decision.payload is not None:
-            more["payload"] = decision.payload
+            more["payload"] = values_without_hidden(decision.payload, self.hides)
         if decision.proposal is not None:
-            more["proposal"] = decision.proposal
+            more["proposal"] = without_hidden(decision.proposal, self.hides)
         if decision.first_step:
             more["first_step"] = decision.first_step
         if decision.grant:

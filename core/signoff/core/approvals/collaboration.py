@@ -6,7 +6,7 @@ returns the next `Approval` and its events; each `may_…` raises where the move
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from pydantic import JsonValue
@@ -25,6 +25,7 @@ from signoff.core.approvals.parts import (
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import AlreadyDecided, MoveRefused, SecondFactorNeeded, TooLate
 from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
@@ -148,7 +149,7 @@ def release(
         by = directory.get(held.by)
         raise MoveRefused(
             f"{by.shown if by else held.by} has claimed approval {approval.id}; only they can "
-            f"release it before {held.until:%Y-%m-%d %H:%M} UTC."
+            f"release it before {moment_text(held.until, directory.zone_of(who.id))}."
         )
     return _released(approval, by=who.id, why=cleaned(reason), now=now)
 
@@ -244,7 +245,7 @@ def may_answer_back(
         MoveRefused: The person is not the requester.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(person.id))
     if not approval.is_requester(person, directory):
         raise MoveRefused(
             f"{person.shown} has not asked for approval {approval.id}; only the requester can "
@@ -338,7 +339,7 @@ def may_extend(approval: Approval, who: Who, directory: Directory, *, now: datet
     _must_be_open(approval, directory)
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     if approval.deadline is None:
         raise MoveRefused(f"Approval {approval.id} has no deadline that could be moved.")
     if not time_to_add(approval):
@@ -364,7 +365,7 @@ def extend(
     deadline = may_extend(approval, who, directory, now=now)
     why = cleaned(reason)
     if not why:
-        raise MoveRefused("More time needs a reason, for whoever waits.")
+        raise MoveRefused("More time needs a reason, for the people who wait.")
     room = time_to_add(approval)
     if not timedelta() < more <= room:
         most = f"{format_duration(room)} is the most"
@@ -400,7 +401,7 @@ def may_reassign(
         SecondFactorNeeded: An approval takes a second factor, and none was given for this move.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
         if who.id != of.id:
@@ -427,8 +428,8 @@ def may_take(approval: Approval, person: Person, directory: Directory) -> None:
     """
     if approval.never_decides(person, directory):
         raise MoveRefused(
-            f"{person.shown} can never decide approval {approval.id}: whoever asks for a call, "
-            "or owns the agent that makes it, has no say in it."
+            f"{person.shown} can never decide approval {approval.id}: the requester of a call "
+            "and the owner of its agent have no say in it."
         )
     if person.id in {*approval.ballot.own, *approval.ballot.stay}:
         raise MoveRefused(f"{person.shown} is asked about approval {approval.id} already.")
@@ -526,14 +527,14 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
         MoveRefused: The person has nothing to do with it, or it is too soon.
     """
     _must_be_open(approval, directory)
-    _must_be_in_time(approval, now)
+    _must_be_in_time(approval, now, directory.zone_of(who.id))
     _must_be_concerned(approval, who, directory)
     automatic = [one for one in approval.reminders[: approval.reminded] if one <= now]
     last = max((one for one in (*automatic, approval.reminded_at) if one), default=None)
     if last is not None and now < last + REMIND_EVERY:
         raise MoveRefused(
             f"Those who are asked about approval {approval.id} were reminded at "
-            f"{last:%Y-%m-%d %H:%M} UTC; they can be again an hour later."
+            f"{moment_text(last, directory.zone_of(who.id))}; they can be again an hour later."
         )
     awaited = approval.ballot.awaited
     if not awaited:
@@ -552,9 +553,10 @@ def _must_be_open(approval: Approval, directory: Directory) -> None:
         raise AlreadyDecided(f"Approval {approval.id} is already {approval.outcome(directory)}.")
 
 
-def _must_be_in_time(approval: Approval, now: datetime) -> None:
-    if approval.is_late(now) and not approval.stays_open:
-        raise TooLate(f"Approval {approval.id} expired at {approval.deadline:%Y-%m-%d %H:%M} UTC.")
+def _must_be_in_time(approval: Approval, now: datetime, zone: tzinfo) -> None:
+    deadline = approval.deadline
+    if deadline is not None and approval.is_late(now) and not approval.stays_open:
+        raise TooLate(f"Approval {approval.id} expired on {moment_text(deadline, zone)}.")
 
 
 def _must_be_concerned(approval: Approval, who: Who, directory: Directory) -> None:

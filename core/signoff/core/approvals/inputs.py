@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text
 from signoff.core.base.shown_text import one_line
 from signoff.core.base.text import brief, plain_line
 from signoff.core.payloads.payload import LONE_FIELD, check_payload, example_value, parse_values
@@ -322,7 +323,7 @@ def _is_shown(form: Form, name: str) -> bool:
     if default is None or default == "" or isinstance(default, list | dict):
         return False
     # What is shown and left untouched must be read as the very default.
-    text = default if isinstance(default, str) else json.dumps(default)
+    text = default if isinstance(default, str) else json_text(default)
     return "\n" not in text and _reads_as(form.fields[name], text, default)
 
 

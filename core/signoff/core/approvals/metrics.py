@@ -35,7 +35,7 @@ class Waiting(Value):
         oldest: When the one that has waited longest was opened (UTC), None where nothing waits.
         next_due: The next deadline (UTC), None where there is none.
         overdue: How many are beyond their deadlines and stay open.
-        on: The ids of those who may answer now, whoever may answer most of them first.
+        on: The ids of those who may answer now, sorted by how many they may answer.
         claimed: What somebody has claimed, the claim that ends first at the beginning.
         questions: How many wait for an answer of the requester.
     """

@@ -1,6 +1,6 @@
 """Who is told how an approval stands without deciding it: the requester, and people to be informed.
 
-What they are told carries nothing that decides. Whoever is asked reads the same on their card.
+What they are told carries nothing that decides. Approvers read the same on their cards.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def recipients(
 ) -> tuple[Recipient, ...]:
     """Return who is told about a milestone, everybody once.
 
-    Whoever has a card reads it there, and whoever has caused it knows. A call that was rejected or
-    is not approved has no end that the requester is told of besides.
+    People with a card read it there, and the person who caused it knows. After a rejection the
+    requester is not told of an end besides.
 
     Args:
         approval: As it stands after it.
@@ -164,7 +164,7 @@ def _requester(
             name,
             is_requester=True,
             is_known=person is not None,
-            by=_ways(approval, person),
+            by=_reached_by(approval, person),
             until_done=NotifyOn.DONE in topics and approval.state is State.APPROVED,
         )
 
@@ -177,7 +177,7 @@ def _informed(
     for one in approval.informed:
         person = directory.get(one)
         if person is not None and not _knows(approval, milestone, one, directory):
-            yield Recipient(one, by=_ways(approval, person))
+            yield Recipient(one, by=_reached_by(approval, person))
 
 
 def _knows(approval: Approval, milestone: Milestone, person: str, directory: Directory) -> bool:
@@ -190,7 +190,7 @@ def _knows(approval: Approval, milestone: Milestone, person: str, directory: Dir
     pending = approval.state is State.PENDING
     in_a_place = any(not one.person and not one.problem for one in approval.asked)
     here = (approval.level, approval.round)
-    # Whoever has a seat gets a card when it is their turn. It may end before, without one.
+    # People with a seat get a card when it is their turn. It may end before, without one.
     asked |= {
         one.person
         for one in approval.seats
@@ -204,7 +204,7 @@ def _is_informed(approval: Approval, person: str, directory: Directory) -> bool:
     return any(directory.is_one(one, person) for one in approval.informed)
 
 
-def _ways(approval: Approval, person: Person | None) -> tuple[str, ...]:
+def _reached_by(approval: Approval, person: Person | None) -> tuple[str, ...]:
     if person is not None and person.notify_by:
         return person.notify_by
     return approval.terms.notify_by if approval.terms is not None else ()

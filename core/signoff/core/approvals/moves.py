@@ -31,7 +31,7 @@ class Actor:
     """Who makes a move, and how the channel has proven it.
 
     Attributes:
-        who: A person, whoever runs Signoff, or None where nothing proves who it is.
+        who: A person, an operator, or None where nothing proves who it is.
         channel: How the move came: ``email``, ``slack``, ``inbox``, ``api``, ``cli``; "" for
             Signoff itself.
         proof: What the audit notes besides, such as the API token or the second factor.

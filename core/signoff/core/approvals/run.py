@@ -69,7 +69,7 @@ class Run(Value):
     """One run of an agent.
 
     Attributes:
-        id: ``run_`` and a random part, chosen by whoever submits it.
+        id: ``run_`` and a random part, chosen by the submitter.
         app: The name of the agent's folder.
         user: The ADK user id: the requester.
         session: The ADK session id.

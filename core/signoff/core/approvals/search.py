@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.search_terms import Due, Standing
+from signoff.core.approvals.masking import masked
+from signoff.core.approvals.search_terms import Due, Status
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 
@@ -36,7 +37,7 @@ class Search:
     """
 
     q: str = ""
-    state: Standing | None = None
+    state: Status | None = None
     queue: str = ""
     tool: str = ""
     app: str = ""
@@ -60,11 +61,11 @@ class Search:
         match self.state:
             case None:
                 return True
-            case Standing.FREE:
+            case Status.FREE:
                 return pending and one.claim_at(now) is None
-            case Standing.CLAIMED:
+            case Status.CLAIMED:
                 return pending and one.claim_at(now) is not None
-            case Standing.QUESTION:
+            case Status.QUESTION:
                 return pending and one.open_question is not None
             case _:
                 return one.state.value == self.state.value
@@ -93,8 +94,12 @@ class Search:
 
 
 def words_of(approval: Approval, directory: Directory) -> str:
-    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded."""
-    call, origin = approval.call, approval.origin
+    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded.
+
+    What its policy hides cannot be found either: a search would tell what it is.
+    """
+    seen = masked(approval)
+    call, origin = seen.call, seen.origin
     requester = directory.find(origin.user)
     parts = (
         approval.id,
@@ -104,7 +109,7 @@ def words_of(approval: Approval, directory: Directory) -> str:
         origin.agent,
         origin.user,
         requester.shown if requester is not None else "",
-        approval.hint,
+        seen.hint,
         json.dumps(call.args, ensure_ascii=False),
     )
     return "\n".join(parts).casefold()

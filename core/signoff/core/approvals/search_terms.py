@@ -13,7 +13,7 @@ class Sort(StrEnum):
     NEWEST = "newest"
 
 
-class Standing(StrEnum):
+class Status(StrEnum):
     """The state of an approval, with pending ones by what they wait for."""
 
     PENDING = "pending"

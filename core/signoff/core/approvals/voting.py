@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, model_validator
 
+from signoff.core.approvals.hidden import values_without_hidden
 from signoff.core.approvals.parts import Decision
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.hiding import HIDDEN
 from signoff.core.base.model import Value
+from signoff.core.base.numbers import json_text
 from signoff.core.base.text import brief
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import digest
@@ -197,8 +199,16 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
     return person if person in mine or not mine else mine[0]
 
 
-def require_same_values(said: Decision, votes: Iterable[Vote], directory: Directory) -> None:
+def require_same_values(
+    said: Decision, votes: Iterable[Vote], directory: Directory, *, hide: Sequence[str] = ()
+) -> None:
     """Refuse an approval with other values than those of an approval that stands.
+
+    Args:
+        said: The approval.
+        votes: Those that stand.
+        directory: The people.
+        hide: The fields whose values nobody is shown.
 
     Raises:
         PayloadError: The values differ; the message names both.
@@ -211,6 +221,11 @@ def require_same_values(said: Decision, votes: Iterable[Vote], directory: Direct
             continue
         other = directory.get(vote.by)
         key, mine, standing = _difference(said.payload, theirs)
+        if hide:
+            seen = [values_without_hidden(one, hide) for one in (said.payload, theirs)]
+            _, mine, standing = _difference(*seen)
+            if seen[0] == seen[1]:
+                mine = standing = f"{key}: {HIDDEN}" if key else HIDDEN
         raise PayloadError(
             f"{other.shown if other else vote.by} has approved this with {standing}, and you say "
             f"{mine}. All who approve have to say the same: approve it with the same values, "
@@ -234,7 +249,7 @@ def _difference(mine: JsonValue, theirs: JsonValue) -> tuple[str, str, str]:
 
 
 def _line(value: JsonValue) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     return brief(text) if value is not None else "nothing"
 
 

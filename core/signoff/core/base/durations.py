@@ -107,8 +107,8 @@ Duration = Annotated[
 class Span:
     """A length of time by the clock, or of working time.
 
-    A day of work is a day on which people work, not 24 hours of work: whoever is asked on Tuesday
-    at 15:00 has until Wednesday at 15:00.
+    A day of work is a day on which people work, not 24 hours of work: a person asked on Tuesday at
+    15:00 has until Wednesday at 15:00.
 
     Attributes:
         length: How long; of working time what comes after the `days`.

@@ -9,7 +9,7 @@ SignoffError
 │   ├── IllegalMove             the transition table does not have this move
 │   ├── DecisionRefused         the answer of a person does not count
 │   │   ├── NotAnApprover       not asked at this level
-│   │   ├── OwnRequest          the requester never decides, nor whoever owns the agent
+│   │   ├── OwnRequest          the requester never decides, nor the owner of the agent
 │   │   ├── NotYourTurn         others are asked first
 │   │   ├── Escalated           the level of the person is over, and another one is asked
 │   │   ├── AlreadyDecided
@@ -166,7 +166,7 @@ class SecondFactorNeeded(MoveRefused):
 
 
 class NotShownInFull(DecisionRefused):
-    """A yes came by a channel that has not shown all of the call to whoever gave it."""
+    """A yes came by a channel that has not shown all of the call to the person who gave it."""
 
 
 class SecondStepNeeded(DecisionRefused):
@@ -187,7 +187,7 @@ class GrantNotFound(ApprovalError):
 
 
 class GrantRefused(ApprovalError):
-    """A grant cannot be given, or has ended. The message can be shown to whoever wants it."""
+    """A grant cannot be given, or has ended. The message can be shown to anyone who wants it."""
 
 
 class PayloadError(ApprovalError):

@@ -1,4 +1,7 @@
-"""Moments as people say them: ``Friday 17:30``, ``tomorrow 09:00``, ``2026-11-20T17:30+01:00``."""
+"""Moments as people say them: ``Friday 17:30``, ``tomorrow 09:00``, ``2026-11-20T17:30+01:00``.
+
+`moment_text` is the one way in which they are written for people.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,29 @@ def read_moment(text: str, zone: tzinfo, *, now: datetime | None = None) -> date
         here = now.astimezone(zone)
         return _next(here.date(), timedelta(days=1), clock, zone, now)
     return _on(found["day"], clock, zone, now=now, text=text)
+
+
+def moment_text(at: datetime, zone: tzinfo) -> str:
+    """Write a moment as clocks of a zone show it, and name the zone: ``Tue 3 Mar 2026, 15:05 CET``.
+
+    Where a zone has no name for its time, the difference to UTC stands there: ``UTC+04``.
+    """
+    here = in_its_zone(at, zone)
+    return f"{here:%a} {here.day} {here:%b %Y, %H:%M} {zone_name(here)}"
+
+
+def in_its_zone(at: datetime, zone: tzinfo) -> datetime:
+    """Return a moment with the clock of a zone; at the ends of the calendar, with that of UTC."""
+    try:
+        return at.astimezone(zone)
+    except OverflowError:
+        return at.astimezone(UTC)
+
+
+def zone_name(here: datetime) -> str:
+    """Return what the time of a moment is called: ``CET``, ``UTC+04``."""
+    name = here.tzname() or ""
+    return name if name[:1].isalpha() else f"UTC{name}"
 
 
 def is_relative(text: str) -> bool:

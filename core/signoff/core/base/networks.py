@@ -15,8 +15,8 @@ def is_public(address: str) -> bool:
     """Say whether an address is one of the internet.
 
     Of an address that carries an IPv4 address (RFC 4291, 3056, 6052) that one has to be public. One
-    that is local to a site (``fec0::/10``, ``64:ff9b:1::/48``), or whose meaning is up to whoever
-    reads it (``::192.0.2.1``, Teredo), is not.
+    that is local to a site (``fec0::/10``, ``64:ff9b:1::/48``), or whose meaning is
+    up to its reader (``::192.0.2.1``, Teredo), is not.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

@@ -7,7 +7,6 @@ written as an escape, so that a person sees what a program will get.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.core.base.lookalikes import Lookalike, lookalikes
+from signoff.core.base.numbers import json_text
 
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK: Final = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
@@ -49,13 +49,13 @@ def shown(value: JsonValue, in_use: frozenset[str] = frozenset()) -> str:
 
     Characters that do not print or that change the direction of the text (a right-to-left override
     can make "gpj.exe" read "exe.jpg") are written as escapes, and so are the letters of a word that
-    pretends to be another one. Nothing is left out.
+    pretends to be another one. Nothing is left out. Numbers are written as people do.
 
     Args:
         value: A text, or whatever is JSON.
         in_use: The scripts of the texts around it; see `scripts_in_use`.
     """
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value)
     if _is_ordinary(text):
         return text
     text = visible(text)

@@ -49,6 +49,13 @@ def unaccented(text: str) -> str:
     return text if text.isascii() else "".join(map(_base, text))
 
 
+def fold(text: str) -> str:
+    """Return text without case, accents, typographic apostrophes and runs of space."""
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    bare = "".join(mark for mark in plain if not unicodedata.combining(mark))
+    return " ".join(bare.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
+
+
 def brief(text: str) -> str:
     """Return text on one line, with nothing hidden, short enough to be quoted inside a message."""
     line = one_line(clean_text(text[:LONGEST_LINE]))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -11,10 +10,13 @@ from pydantic import JsonValue
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind, State
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Sort
 from signoff.core.base.durations import format_duration, roughly
+from signoff.core.base.hiding import HIDDEN, having_hidden, without_hidden
 from signoff.core.base.lookalikes import scripts_in_use
 from signoff.core.base.model import Value
+from signoff.core.base.numbers import json_text
 from signoff.core.base.shown_text import (
     one_line,
     shortened,
@@ -24,9 +26,11 @@ from signoff.core.base.shown_text import (
 )
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
-from signoff.core.payloads.payload import fields_of
+from signoff.core.payloads.payload import LONE_FIELD, fields_of
+from signoff.core.policies.amounts import Amounts
 from signoff.core.policies.levels import level_of
 from signoff.core.policies.policy import Risk
+from signoff.core.policies.titles import LONGEST_TITLE, shortened_line, title_of
 from signoff.core.replies.examples import example_of_grant, spans_within
 
 __all__ = [
@@ -40,16 +44,21 @@ __all__ = [
     "escalated",
     "named",
     "one_line",
+    "policy_title",
     "progress",
+    "rows_of",
     "shown",
     "topic",
     "unbroken",
+    "values_text",
 ]
 
 _LONGEST_QUESTION = 120
 _MOST_COMMENTS = 10
 _LONGEST_COMMENT = 600
 _MOST_AWAITED = 5
+_LONGEST_NAME = 60
+_LONGEST_IN_TITLE = 40
 _VERBS = {
     Kind.CONFIRMATION: "asks to run",
     Kind.INPUT: "asks for",
@@ -65,12 +74,14 @@ class Row(Value):
         value: Its value as people read it; of a field, what it starts as.
         note: What is to be known about a field: its choices, its description.
         filled: Whether a field may stay as it starts, whatever that looks like.
+        hidden: Whether the policy hides the value, or something in it.
     """
 
     name: str
     value: str
     note: str = ""
     filled: bool = False
+    hidden: bool = False
 
 
 class Remark(Value):
@@ -90,7 +101,7 @@ class Remark(Value):
 
 
 class Offer(Value):
-    """How calls like it may be approved beforehand.
+    """How calls like it may be approved in advance.
 
     Attributes:
         who: The ids of the people who may do so.
@@ -111,7 +122,10 @@ class Card(Value):
     Attributes:
         approval: The id of the approval.
         kind: What is asked for.
-        title: One line: what the agent wants to do.
+        title: One line: what the policy calls the request and who asks, or what the agent wants to
+            do, with the first arguments.
+        call: One line without any argument: what the agent wants to do.
+        titled: Whether the policy has a title for it.
         app: The agent's folder.
         agent: The agent that called the tool.
         tool: The tool.
@@ -134,7 +148,7 @@ class Card(Value):
         asks_back: Whether the requester can be asked something.
         extends: Whether the deadline can be moved.
         claims: Whether it waits in a queue, whose members claim what they decide.
-        claimed: The name of whoever has claimed it, "" for nobody.
+        claimed: The name of the claimant, "" for nobody.
         claimed_until: When that ends by itself (UTC).
         level: What the policy calls the level that is asked, "" where it has no name for it.
         escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.
@@ -142,12 +156,15 @@ class Card(Value):
             "" where one yes ends it.
         awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
             3 more"; "" elsewhere.
-        beforehand: How calls like it may be approved too.
+        offer: How calls like it may be approved too.
+        hides: Whether its policy hides some of it. A yes is a yes to that as well.
     """
 
     approval: str
     kind: Kind = Kind.CONFIRMATION
     title: str
+    call: str = ""
+    titled: bool = False
     app: str
     agent: str
     tool: str
@@ -174,36 +191,56 @@ class Card(Value):
     escalated: str = ""
     progress: str = ""
     awaited: str = ""
-    beforehand: Offer = Offer()
+    offer: Offer = Offer()
+    hides: bool = False
+
+    @property
+    def line(self) -> str:
+        """The title in a list that has the arguments beside it."""
+        return self.title if self.titled or self.kind is Kind.INPUT else self.call
+
+    @property
+    def bare(self) -> Card:
+        """The same card without anything of the call but its tool."""
+        update = {"rows": (), "hint": "", "said": "", "warnings": (), "title": self.call}
+        return self.model_copy(update={**update, "titled": False, "hides": False})
 
 
 def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
+    real, approval = approval, masked(approval)
     call, origin = approval.call, approval.origin
     requester = directory.find(origin.user)
     claim = approval.claimed if approval.state is State.PENDING else None
     agent = one_line(origin.agent or origin.app)
-    verb = _VERBS[approval.kind]
     hint = approval.own_hint
     texts = (call.name, hint, *_texts(call.args), *_texts(fields_of(approval.template)))
     in_use = scripts_in_use(texts)
     about = (origin.app, origin.agent, *(() if requester else (origin.user,)))
+    who = one_line(requester.shown if requester else origin.user)
+    does = f"{agent} {_VERBS[approval.kind]} {one_line(call.name, in_use)}"
+    rows = rows_of(real, call.args, in_use)
+    title = policy_title(approval, who, in_use)
     open_still = approval.state is State.PENDING
     basis = Card(
         approval=approval.id,
         kind=approval.kind,
-        title=f"{agent} {verb} {one_line(call.name, in_use)}",
+        title=f"{title}, asked by {shortened_line(who, _LONGEST_NAME)}"
+        if title
+        else _with_arguments(does, rows),
+        call=does,
+        titled=bool(title),
         app=one_line(origin.app),
         agent=one_line(origin.agent),
         tool=one_line(call.name, in_use),
-        rows=_rows(call.args, in_use),
+        rows=rows,
         hint=shown(hint, in_use),
         said=shown(approval.said),
-        requester=one_line(requester.shown if requester else origin.user),
+        requester=who,
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
         digest=approval.digest,
-        fields=_starts(fields_of(approval.template), in_use),
+        fields=_starts(real, in_use),
         in_two_steps=approval.in_two_steps,
         level=_level(approval),
         escalated=escalated(approval, directory),
@@ -219,7 +256,7 @@ def card(approval: Approval, directory: Directory) -> Card:
             )
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
-        warnings=warnings_about((*texts, *about), in_use),
+        warnings=(*warnings_about((*texts, *about), in_use), *_pretences(rows)),
         asks_back=open_still and collaboration.can_ask_back(approval, directory),
         extends=open_still
         and approval.deadline is not None
@@ -227,9 +264,52 @@ def card(approval: Approval, directory: Directory) -> Card:
         claims=bool(approval.queues),
         claimed=_name(claim.by, directory) if claim is not None else "",
         claimed_until=claim.until if claim is not None else None,
-        beforehand=_offer(approval),
+        offer=_offer(approval),
+        hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
-    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, approval, in_use)
+    return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
+
+
+def _pretences(rows: Sequence[Row]) -> Iterator[str]:
+    """Say which values only pretend to be hidden: the tool gets these very words."""
+    for row in rows:
+        if not row.hidden and HIDDEN in unbroken(row.value).casefold():
+            name = shortened_line(row.name, _LONGEST_NAME)
+            yield f"“{name}” has the words “{HIDDEN}” in it: the policy hides nothing there."
+
+
+def policy_title(approval: Approval, who: str, in_use: frozenset[str] = frozenset()) -> str:
+    """Return what the policy calls a request; "" where it has no title.
+
+    Args:
+        approval: The request.
+        who: The name of the requester.
+        in_use: The scripts of the request; see `scripts_in_use`.
+    """
+    terms, origin, call = approval.terms, approval.origin, masked(approval).call
+    if terms is None or not terms.title:
+        return ""
+    names = {
+        "requester": who,
+        "agent": origin.agent or origin.app,
+        "app": origin.app,
+        "tool": call.name,
+    }
+    return title_of(terms.title, call.args, names, in_use)
+
+
+def _with_arguments(does: str, rows: Sequence[Row]) -> str:
+    """Return what the agent wants to do with its first arguments, as far as they fit."""
+    told = does
+    for row in rows:
+        value = shortened_line(unbroken(row.value), _LONGEST_IN_TITLE)
+        more = f"{told}{', ' if told != does else ': '}{row.name} {value}"
+        if row.hidden or not value:
+            continue
+        if len(more) > LONGEST_TITLE:
+            break
+        told = more
+    return told
 
 
 def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
@@ -239,7 +319,7 @@ def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, list | dict):
-            yield json.dumps(value, ensure_ascii=False)
+            yield json_text(value)
 
 
 def _name(identity: str, directory: Directory) -> str:
@@ -309,7 +389,7 @@ def awaited_by(approval: Approval, directory: Directory) -> str:
 
 
 def _offer(approval: Approval) -> Offer:
-    """Return how calls like it may be approved beforehand; nothing where nobody may do so."""
+    """Return how calls like it may be approved in advance; nothing where nobody may do so."""
     rules = approval.terms.grants if approval.terms is not None else None
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()
@@ -332,20 +412,21 @@ def topic(approval: Approval) -> str:
 
 def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str]) -> Card:
     """Return the card of a request for input: the question, what it comes with, what to fill."""
-    form, args = form_of(approval.call), approval.call.args
+    form, args = form_of(approval.call), masked(approval).call.args
     asked = args.get("message")
     question = asked.strip() if isinstance(asked, str) else ""
     short = bool(question) and len(question) <= _LONGEST_QUESTION and "\n" not in question
-    payload = args.get("payload")
+    payload, fixed = args.get("payload"), approval.fixed
+    given = payload if isinstance(payload, dict) else {"payload": payload}
+    title = f"{agent} asks: {one_line(question, in_use)}" if short else f"{agent} asks for input"
+    if question and not short:
+        title = shortened_line(f"{agent} asks: {one_line(question, in_use)}", LONGEST_TITLE)
     return basis.model_copy(
         update={
-            "title": f"{agent} asks: {one_line(question, in_use)}"
-            if short
-            else f"{agent} asks for input",
-            "hint": "" if short else shown(question, in_use),
-            "rows": ()
-            if payload is None
-            else _rows(payload if isinstance(payload, dict) else {"payload": payload}, in_use),
+            "title": basis.title if basis.titled else title,
+            "call": f"{agent} asks for input",
+            "hint": "" if short and not basis.titled else shown(question, in_use),
+            "rows": () if payload is None else rows_of(approval, given, in_use),
             "fields": tuple(
                 Row(
                     name=one_line(name),
@@ -354,8 +435,13 @@ def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str
                     filled=name not in form.required,
                 )
                 for name, start in ((one, form.fields[one]) for one in form.shown)
+                if name not in fixed
             ),
-            "optional": tuple(_optional(name, form.defaults.get(name)) for name in form.optional),
+            "optional": tuple(
+                _optional(name, form.defaults.get(name))
+                for name in form.optional
+                if name not in fixed
+            ),
             "yes_or_no": form.refuse("no") is not None,
         }
     )
@@ -372,17 +458,52 @@ def _optional(name: str, default: JsonValue) -> str:
     return f"{one_line(name)}{left_out}"
 
 
-def _rows(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+def rows_of(
+    approval: Approval, values: Mapping[str, JsonValue], in_use: frozenset[str] = frozenset()
+) -> tuple[Row, ...]:
+    """Return values of an approval as rows: amounts with their currency, and nothing hidden.
+
+    Args:
+        approval: What they belong to.
+        values: Arguments, or what somebody has filled in or proposed; hidden ones may be masked.
+        in_use: The scripts of the texts around them; see `scripts_in_use`.
+    """
+    hide, amounts = approval.hides, _amounts(approval)
+    seen, hidden = without_hidden(values, hide), having_hidden(values, hide)
     return tuple(
-        Row(name=one_line(name, in_use), value=shown(values[name], in_use)) for name in values
+        Row(
+            name=one_line(name, in_use),
+            value=shown(amounts.written(name, seen[name]), in_use),
+            hidden=name in hidden,
+        )
+        for name in values
     )
 
 
-def _starts(values: dict[str, JsonValue], in_use: frozenset[str]) -> tuple[Row, ...]:
+def _amounts(approval: Approval) -> Amounts:
+    money = approval.terms.money if approval.terms is not None else {}
+    return Amounts(money, masked(approval).call.args if money else {})
+
+
+def values_text(approval: Approval, value: JsonValue) -> str:
+    """Return what somebody has filled in or proposed as one line: ``days = 3, from = Monday``."""
+    pairs = value if isinstance(value, dict) else {LONE_FIELD: value}
+    return one_line(", ".join(f"{row.name} = {row.value}" for row in rows_of(approval, pairs)))
+
+
+def _starts(approval: Approval, in_use: frozenset[str]) -> tuple[Row, ...]:
     """Return the fields of a template; what is shown with escapes is not to be sent back so."""
-    return tuple(
-        row.model_copy(update={"value": "", "note": f"it starts as {row.value}"})
-        if isinstance(start := values[name], str) and row.value != start
-        else row
-        for name, row in zip(values, _rows(values, in_use), strict=True)
-    )
+    values, fixed = fields_of(approval.template), approval.fixed
+    if approval.kind is Kind.INPUT:
+        return ()
+    amounts = _amounts(approval)
+    found = []
+    for name, start in values.items():
+        value, currency = shown(amounts.start(name, start), in_use), amounts.currency(name)
+        row = Row(name=one_line(name, in_use), value=value, note=f"in {currency}" * bool(currency))
+        if name in fixed:
+            row = row.model_copy(update={"value": "", "note": HIDDEN, "filled": True})
+        elif isinstance(start, str) and value != start:
+            row = row.model_copy(update={"value": "", "note": f"it starts as {value}"})
+        found.append(row)
+    return tuple(found)

@@ -22,6 +22,6 @@ class NotifyOn(StrEnum):
 USUALLY: Final = (NotifyOn.DECIDED, NotifyOn.DONE)
 """How it ended, which is one message where the call is done soon after the decision.
 
-Whoever asked knows that it waits: their agent has just said so. That others are asked now is news
+The requester knows that it waits: their agent has just said so. That others are asked now is news
 for which there is nothing to do.
 """

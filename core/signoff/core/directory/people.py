@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final, Protocol, Self
+from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
@@ -156,6 +157,7 @@ class Directory:
         schedules: Who of them is on call, by unique names.
         groups: Ids of people by the id of the Slack user group that they are in.
         strangers: Whether somebody who is not in it may ask for approvals.
+        time_zone: Where people read times whose own time zone is not known.
     """
 
     def __init__(
@@ -166,6 +168,7 @@ class Directory:
         schedules: Iterable[Schedule] = (),
         groups: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
         strangers: bool = True,
+        time_zone: str = "UTC",
     ) -> None:
         self._by_id = {person.id: person for person in people}
         self._proven: dict[str, Person] = {}
@@ -176,6 +179,7 @@ class Directory:
         )
         self.groups = groups
         self.strangers = strangers
+        self.time_zone = time_zone
         # The first one rules, as it does in a list that is searched.
         self._ids: dict[str, str] = {}
         self._slack: dict[str, str] = {}
@@ -210,6 +214,12 @@ class Directory:
         """Return the person whose id, address or alias this is."""
         found = self._ids.get(identity_key(identity))
         return self._by_id[found] if found is not None else None
+
+    def zone_of(self, identity: str) -> ZoneInfo:
+        """Return the time zone in which a person reads times; that of the settings, if unknown."""
+        person = self.find(identity) if identity else None
+        known = person is not None and "time_zone" in person.model_fields_set
+        return zone(person.time_zone if person is not None and known else self.time_zone)
 
     def limits(self, *person_ids: str) -> dict[str, float]:
         """Return the limits of a person, or what several people may all approve.

@@ -36,7 +36,7 @@ class Pick(StrEnum):
     ROUND_ROBIN = "round-robin"
     """One member, the next in the order of the members."""
     LEAST_RECENT = "least-recent"
-    """One member, whoever was not asked for longest."""
+    """The member who was not asked for longest."""
 
 
 class Queue(Value):

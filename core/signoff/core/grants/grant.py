@@ -1,8 +1,9 @@
 """Grants: "approve this and calls like it for 4 hours".
 
-A grant stands for one yes of whoever gave it, and only where that yes alone would decide: it never
-takes two steps, never answers a question in the place of a person, and never goes further than the
-policy allows at the moment of each call. Whatever it does not cover is asked about as ever.
+A grant stands for one yes of the person who gave it, and only where that yes alone would decide. It
+never takes two steps, never answers a question in the place of a person, and never goes further
+than the policy allows at the moment of each call. Whatever it does not cover is asked about as
+ever.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ConditionError, GrantRefused, NotCanonical
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import require_canonical
@@ -65,6 +67,7 @@ class Scope(Value):
     args: dict[str, JsonValue]
     vary: dict[str, str] = Field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    hide: Hidden = ()
 
     @classmethod
     def of(cls, approval: Approval, rules: GrantRules, *, limit: str = "") -> Self:
@@ -80,6 +83,7 @@ class Scope(Value):
             args={name: value for name, value in args.items() if name not in rules.vary},
             vary={name: json_type(args[name]) for name in sorted(args) if name in rules.vary},
             limits=tuple(dict.fromkeys(one for one in (rules.limit, limit) if one.strip())),
+            hide=approval.hides,
         )
 
     def why_not(self, approval: Approval) -> str:
@@ -169,7 +173,7 @@ class Grant(Value):
 
         Args:
             approval: The approval, decided.
-            by: The id of whoever gives it.
+            by: The id of the person who gives it.
             channel: How it came.
             now: The present.
             span: For how long.
@@ -244,7 +248,7 @@ class Grant(Value):
         """
         if why := self.why_not(approval, terms, asked, directory, now=now):
             raise GrantRefused(f"Grant {self.id} does not decide approval {approval.id}: {why}.")
-        reason = self.reason or f"calls like {self.approval} were approved beforehand"
+        reason = self.reason or f"calls like {self.approval} were approved in advance"
         approved, events = approval.take_grant(
             terms, by=self.by, grant=self.id, reason=reason, now=now
         )
@@ -329,7 +333,7 @@ def grant_id(approval_id: str) -> str:
 
 
 def may_grant(approval: Approval, person: str) -> GrantRules:
-    """Return how far a person may approve calls like this one beforehand.
+    """Return how far a person may approve calls like this one in advance.
 
     Raises:
         GrantRefused: Nobody may, or not this person.
@@ -342,14 +346,14 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
     if seats and person not in own:
         raise GrantRefused(
-            "Only who is asked first, and for himself, can approve calls beforehand: a grant that "
+            "Only who is asked first, and for himself, can approve calls in advance: a grant that "
             f"{person} gave would decide nothing."
         )
     return rules
 
 
 def givers(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of those who may approve calls like this one beforehand."""
+    """Return the ids of those who may approve calls like this one in advance."""
     named = approval.terms.grants.who if approval.terms and approval.terms.grants else ()
     able = []
     for person in named:
@@ -362,7 +366,7 @@ def givers(approval: Approval) -> tuple[str, ...]:
 def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
     rules = terms.grants
     if rules is None:
-        raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls beforehand.")
+        raise GrantRefused(f"The policy {terms.policy} lets nobody approve calls in advance.")
     if person not in rules.who:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)
@@ -385,7 +389,7 @@ def _check_decision(approval: Approval, by: str) -> None:
         )
     if approval.state is not State.APPROVED or decision is None or decision.by != by:
         raise GrantRefused(
-            f"Approval {approval.id} is {approval.outcome()}; a grant is for whoever has approved."
+            f"Approval {approval.id} is {approval.outcome()}. Only its approver can give a grant."
         )
     if decision.grant:
         raise GrantRefused(

@@ -44,6 +44,8 @@ class Role(StrEnum):
     CLOSING = "closing"
     NOTE = "note"
     TAKE_BACK = "take_back"
+    INSTEAD = "instead"
+    APOLOGY = "apology"
     UNSURE = "unsure"
     CONDITION = "condition"
     GRANT = "grant"
@@ -92,6 +94,8 @@ class _AfterNo(_Table):
     """What stands after a no and makes it none."""
 
     take_back: _Patterns = Field(min_length=1)
+    instead: _Patterns = Field(min_length=1)
+    apology: _Patterns = Field(min_length=1)
     unsure: _Patterns = Field(min_length=1)
     condition: _Patterns = Field(min_length=1)
 
@@ -130,9 +134,6 @@ class _Commands(_Table):
 class _Signature(_Table):
     """How the lines below an answer look."""
 
-    opens: tuple[str, ...] = Field(min_length=1)
-    ends: tuple[str, ...]
-    excuses: tuple[str, ...]
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
     disclaimer: tuple[str, ...] = Field(min_length=1)

@@ -13,7 +13,7 @@ walk however many patterns there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from signoff.core.lexicon.tokens import (
@@ -146,11 +146,6 @@ class Phrases:
     def words(self) -> frozenset[str]:
         """Return every word of every pattern."""
         return frozenset(self._vocabulary)
-
-    def single_words(self, roles: Collection[str]) -> set[str]:
-        """Return the words that are a whole phrase of one of these roles."""
-        found = ((word, self._start.move(word)) for word in self._start.words())
-        return {word for word, state in found if state and not set(roles).isdisjoint(state.roles)}
 
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.

@@ -16,12 +16,14 @@ because the payload crosses languages.
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from pydantic import JsonValue
 
 from signoff.core.base.dates import is_iso_date, read_date
 from signoff.core.base.errors import PayloadError
+from signoff.core.base.numbers import json_text, number_text
 from signoff.core.base.numerals import is_ambiguous, split_number
 from signoff.core.base.text import brief, clean_text, plain_line
 from signoff.core.lexicon.languages import is_false, is_true
@@ -60,7 +62,11 @@ def find_field(template: JsonValue, name: str) -> str | None:
     return found[0] if len(found) == 1 and wanted else None
 
 
-def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, JsonValue]:
+def parse_values(
+    template: JsonValue,
+    entries: Mapping[str, str],
+    currencies: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, JsonValue]:
     """Convert what a person typed into the kinds the template asks for.
 
     A number may be grouped ("1,000,000") only where the grouping can mean nothing else: "1,000" and
@@ -69,6 +75,8 @@ def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, J
     Args:
         template: The tool's template. None takes any name and any value.
         entries: Names and the raw text beside them.
+        currencies: Of the fields that are amounts of money: it may stand beside the number, and no
+            other one may.
 
     Returns:
         The values by the template's own field names; fields not named are left out.
@@ -88,8 +96,20 @@ def parse_values(template: JsonValue, entries: Mapping[str, str]) -> dict[str, J
         if field in values:
             message = f'"{field}" was given twice; give it once'
             raise PayloadError(message, key=field, read=brief(text), example=f"{field}: …")
-        values[field] = _read_as(field, fields_of(template)[field], text)
+        start = fields_of(template)[field]
+        amount = field in currencies and isinstance(start, int | float)
+        number = _without_currency(text, currencies[field]) if amount else text
+        values[field] = _read_as(field, start, number)
     return values
+
+
+def _without_currency(text: str, currency: str) -> str:
+    """Return the number of an amount in a currency: "2,500.00" of "2,500.00 EUR"."""
+    plain = plain_line(text)
+    for part in (plain.upper().removesuffix(currency), plain.upper().removeprefix(currency)):
+        if len(part) < len(plain) and part.strip() and not part.strip()[-1].isalpha():
+            return part.strip()
+    return text
 
 
 def check_payload(template: JsonValue, payload: JsonValue) -> JsonValue:
@@ -152,7 +172,7 @@ def example_value(start: JsonValue) -> str:
         return str(start or 3) if abs(start) <= LARGEST_NUMBER else "3"
     if isinstance(start, float):
         return _decimal_example(start)
-    return json.dumps(start, ensure_ascii=False)
+    return json_text(start)
 
 
 def _blank(start: JsonValue) -> bool:
@@ -160,8 +180,8 @@ def _blank(start: JsonValue) -> bool:
 
 
 def _decimal_example(start: float) -> str:
-    text = repr(start or 2.5)
-    # "1.125" is refused as ambiguous and "1e-07" as no number: an example has to be readable.
+    text = number_text(start or 2.5)
+    # "1.125" is refused as ambiguous, and so is what has too many digits.
     try:
         _read_number(LONE_FIELD, 0.0, text)
     except PayloadError:
@@ -350,8 +370,9 @@ def _wrong(key: str, start: JsonValue, read: object, wanted: str) -> PayloadErro
 
 def _shown(read: object) -> str:
     # Python refuses to spell out integers of many thousand digits.
-    huge = isinstance(read, int) and abs(read) > 10**60
-    return "a huge number" if huge else brief(str(read))
+    if isinstance(read, int | float) and not isinstance(read, bool):
+        return "a huge number" if abs(read) > 10**60 else number_text(read)
+    return brief(str(read))
 
 
 def _unknown(template: JsonValue, name: str) -> PayloadError:

@@ -31,7 +31,7 @@ POLICY_NAMES = (*NAMES, "now")
 """The names that `when`, `ceiling` and `second_step` of a policy can use; see `clock`."""
 
 LIMIT_NAMES = (*NAMES, "limit")
-"""The names that `until` can use: `limit` is a map of the limits of whoever approves."""
+"""The names that `until` can use: `limit` is a map of the limits of the person who approves."""
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 """What `now.weekday` can be."""

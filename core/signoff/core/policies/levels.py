@@ -254,7 +254,7 @@ class Seat(Value):
     Attributes:
         level: The index of the level.
         round: How often the levels had been gone through when it began.
-        person: The id of whoever acts.
+        person: The id of the person who acts.
         instead_of: The id of the person for whom a delegate stands; "" for oneself.
         via: The reference in `ask` that led here: ``queue:finance``.
         groups: In which groups of `all_of` their answer counts, by index.

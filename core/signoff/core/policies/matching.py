@@ -19,7 +19,7 @@ _QUOTED: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
 _LONGEST: Final = 60
 
 
-class Verdict(StrEnum):
+class Match(StrEnum):
     """What came of holding a call to the condition of a policy."""
 
     MATCHES = "matches"
@@ -42,7 +42,7 @@ class Considered(Value):
 
     policy: str
     when: str
-    verdict: Verdict
+    verdict: Match
     why: str = ""
 
 
@@ -89,22 +89,22 @@ def consider(
     for policy in policies:
         one = _one(policy, facts_at(facts, now, policy.time_zone))
         found.append(one)
-        if one.verdict is not Verdict.NO:
+        if one.verdict is not Match.NO:
             break
     return tuple(found)
 
 
-def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Verdict, str]:
+def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Match, str]:
     """Hold a call to one policy; return what came of it, and what was wrong where it is an error.
 
     The one place where conditions of policies are judged, for the router and for explanations.
     """
     if not policy.when:
-        return Verdict.MATCHES, ""
+        return Match.MATCHES, ""
     try:
-        return (Verdict.MATCHES if conditions.holds(policy.when, facts) else Verdict.NO), ""
+        return (Match.MATCHES if conditions.holds(policy.when, facts) else Match.NO), ""
     except ConditionError as error:
-        return Verdict.ERROR, str(error)
+        return Match.ERROR, str(error)
 
 
 def _one(policy: Conditional, facts: Mapping[str, JsonValue]) -> Considered:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import Duration
 from signoff.core.base.errors import ConditionError
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import TimeZone
 from signoff.core.directory.notifications import USUALLY, NotifyOn
@@ -28,6 +29,7 @@ from signoff.core.policies.levels import (
     chain_fault,
     groups_fault,
 )
+from signoff.core.policies.titles import Money, Title, check_title
 
 Facts = Mapping[str, JsonValue]
 """What is known of a call: app, agent, tool, args and user."""
@@ -90,7 +92,7 @@ class Edits(StrEnum):
     ASK = "ask"
     """The new call is asked about like any other."""
     APPROVE = "approve"
-    """The new call is approved by whoever wrote the values, without being asked again."""
+    """The new call is approved by the person who wrote the values, without being asked again."""
 
 
 class Resume(StrEnum):
@@ -159,9 +161,20 @@ class Rules(Asking):
         risk: `high` asks for confirmation before an approval in Slack counts.
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
-        grants: Who may approve calls like it beforehand, and how far; None lets nobody do so.
+        grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
+        title: What the request is called: ``"Reimburse {args.amount:money EUR} for
+            {args.purpose}"``. Subjects, lists, notifications and cards begin with it. Placeholders
+            are ``args.NAME``, ``requester``, ``agent``, ``app`` and ``tool``; formats of arguments
+            are ``money EUR`` (or ``money args.currency``), ``number`` and ``date``. The default
+            names the tool and its first arguments.
+        money: The arguments that are amounts of money, each with its currency:
+            ``{ amount = "EUR" }`` or ``{ amount = "args.currency" }``. They are shown as
+            ``2,500.00 EUR``.
+        hide: The arguments whose values nobody is shown: ``["iban", "customer.tax_id"]``. A name
+            also hides every field of this name inside of an argument. Conditions and the digest
+            still see the values. What ``[default]`` hides is hidden under every policy.
         inform: People who are told when the request opens, escalates and ends, and may read it, but
             do not decide it: ids, ``requester.manager``, ``queue:NAME`` (all its members),
             ``schedule:NAME``, ``slack-group:S012AB3CD``.
@@ -186,6 +199,9 @@ class Rules(Asking):
     valid_for: Duration | None = None
     grants: GrantRules | None = None
     ask_twice: bool = False
+    title: Title = ""
+    money: Money = Field(default_factory=dict)
+    hide: Hidden = ()
     inform: Informed = ()
     notify_requester: tuple[NotifyOn, ...] = USUALLY
     notify_by: tuple[str, ...] = ()
@@ -263,6 +279,11 @@ class Routing(Rules):
             )
         return self
 
+    @model_validator(mode="after")
+    def _title_hides(self) -> Self:
+        check_title(self.title, self.hide)
+        return self
+
     @property
     def references(self) -> tuple[str, ...]:
         """Everybody who is asked, at all levels, as the settings name them."""
@@ -308,6 +329,16 @@ class Terms(Rules):
     second_step: bool = False
     batch: bool = False
     at_least: int = 1
+
+    def shown_like(self, before: Terms) -> Terms:
+        """Return these terms with what was hidden under others hidden, and under their title."""
+        money = {**before.money, **self.money}
+        update = {"title": self.title or before.title, "money": money}
+        return self.model_copy(update=update).hiding(before.hide)
+
+    def hiding(self, names: Hidden) -> Terms:
+        """Return these terms with more of the call hidden."""
+        return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
     @property
     def fewest(self) -> int:
@@ -378,8 +409,8 @@ class Terms(Rules):
         Args:
             level: The index of the level.
             round_: How often the levels have been gone through before.
-            covered: Whether the limit of whoever has approved covers the call; otherwise the next
-                managers up are asked.
+            covered: Whether an approver's limit covers the call; otherwise the next managers up are
+                asked.
         """
         ends = self.chain_of(level)
         if ends is not None and not covered:
@@ -493,7 +524,13 @@ class Policy(Routing):
 
 
 class Fallback(Routing):
-    """Who is asked if no policy matches, or if nobody of the policy can be asked."""
+    """Who is asked if no policy matches, or if nobody of the policy can be asked.
+
+    Attributes:
+        time_zone: The time zone of `now`, and of people whose own is not known: their times are
+            shown in it.
+        hide: The arguments whose values nobody is shown, under every policy.
+    """
 
     @model_validator(mode="after")
     def _asks(self) -> Self:

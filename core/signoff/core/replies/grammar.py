@@ -45,7 +45,8 @@ from signoff.core.lexicon.tokens import (
 )
 from signoff.core.payloads.entries import Entries, assignment, entries_on_line
 from signoff.core.payloads.payload import fields_of, parse_values
-from signoff.core.replies.signature import is_device_line, is_disclaimer, is_signature_line
+from signoff.core.replies.devices import is_device_line
+from signoff.core.replies.signature import is_disclaimer, is_signature_line
 from signoff.core.replies.text import Names, ReplyContext, Text
 
 _MOST_NAMES: Final = 4
@@ -56,6 +57,8 @@ _LONGEST_NUMBER: Final = 4
 _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _POINTS: Final = ".。・、"
+_DASHES: Final = frozenset({"--", "---", "—", "––", "__", "___"})
+"""Lines that begin a signature (RFC 3676, section 4.3), without their space."""
 _MOST_WORDS_OF_A_VALUE: Final = 24
 _MOST_PIECES: Final = 60
 """Phrases from which on a text is not looked at any further: no answer has so many."""
@@ -403,6 +406,8 @@ class Reader:
             yield _Edge(end, state, Piece(VALUE, at, end), length=-1)
         if state is not State.BEFORE:
             line = self.text.line(at)
+            if line in _DASHES:
+                yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
             if is_device_line(line) or is_disclaimer(self._paragraph(at)):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
 
@@ -568,7 +573,7 @@ class Reader:
 
     def _misfit(self, found: Iterable[tuple[str, str]]) -> str:
         try:
-            parse_values(self.context.fields, dict(found))
+            parse_values(self.context.fields, dict(found), self.context.currencies)
         except PayloadError as error:
             return str(error)
         return ""

@@ -19,6 +19,7 @@ from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
 from signoff.core.lexicon.languages import (
     CODES,
     Role,
+    is_true,
     languages,
 )
 from signoff.core.lexicon.tokens import (
@@ -37,6 +38,8 @@ _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _BRUSH_OFFS: Final = frozenset({"ja", "はい"})
 """A yes that means something else where it is said twice."""
+_QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
+_OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _CLEARLY_A_YES: Final = 12
 """Tokens left over up to which a text with a word in front of its yes is called one."""
@@ -126,8 +129,8 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
         if parse is None:
             continue
         if not parse.cost:
-            if _is_brush_off(reader, parse):
-                return _brushed_off(reader), None
+            if _is_brush_off(reader, parse) or _is_cited(reader, parse):
+                return _doubtful(reader), None
             return _approval(reader, parse), None
         if near is None or parse.cost < near.parse.cost:
             near = _Near(reader, parse)
@@ -138,7 +141,7 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
             refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
         )
         # What takes it back may be of any of these languages, too.
-        rivals = [one for one in refusals if (one.end, one.alone) == (longest.end, longest.alone)]
+        rivals = [one._replace(end=longest.end, alone=longest.alone) for one in refusals]
         doubts = (one for one in map(_rejection, rivals) if isinstance(one, Unclear))
         return next(doubts, None) or _rejection(longest), near
     return None, near
@@ -166,14 +169,40 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
 
 
 def _is_brush_off(reader: Reader, parse: Parse) -> bool:
-    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい"."""
+    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい".
+
+    A clause of its own behind it may say yes all the same: "ja ja, passt".
+    """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
-    words = {reader.text.words(one.start, one.end).casefold() for one in said}
-    together = all(one.end == other.start for one, other in pairwise(said))
-    return len(said) > 1 and len(words) == 1 and words <= _BRUSH_OFFS and together
+    for at, (one, other) in enumerate(pairwise(said)):
+        doubled = one.end == other.start and _folded(reader, one) == _folded(reader, other)
+        last = at + 2 == len(said)
+        if doubled and _folded(reader, one) in _BRUSH_OFFS:
+            return last or not reader.text.is_boundary(other.end)
+    return False
 
 
-def _brushed_off(reader: Reader) -> Unclear:
+def _is_cited(reader: Reader, parse: Parse) -> bool:
+    """Say whether a yes stands in quotation marks: somebody's word, or a doubt about it.
+
+    The word that our own mails quote is none: people copy it as it is shown.
+    """
+    tokens, last = reader.text.tokens, len(reader.text) - 1
+    return any(
+        piece.role == Role.YES
+        and 0 < piece.start <= piece.end <= last
+        and tokens[piece.start - 1].text in _QUOTES
+        and tokens[piece.end].text in _QUOTES
+        and _folded(reader, piece) != _OFFERED
+        for piece in parse.pieces
+    )
+
+
+def _folded(reader: Reader, piece: Piece) -> str:
+    return reader.text.words(piece.start, piece.end).casefold()
+
+
+def _doubtful(reader: Reader) -> Unclear:
     shown = brief(reader.text.line(0))
     return Unclear(problem=f'I am not sure that "{shown}" is a yes. {_ALONE}', seems="approve")
 
@@ -198,7 +227,7 @@ def _values(reader: Reader, pieces: Iterable[Piece]) -> dict[str, JsonValue] | N
         twice = next(name for name in names if names.count(name) > 1)
         message = f'"{twice}" was given twice; give it once'
         raise PayloadError(message, key=twice, read=brief(values[twice]), example=f"{twice}: …")
-    return parse_values(reader.context.fields, values)
+    return parse_values(reader.context.fields, values, reader.context.currencies)
 
 
 def _grant(reader: Reader, piece: Piece) -> Grant:
@@ -289,6 +318,7 @@ def _rejection(refusal: _Refusal) -> Reply:
 def _taken_back(refusal: _Refusal, stop: int) -> int | None:
     """Return where something begins behind a no that makes it none: a yes, a question, a doubt."""
     reader, tokens = refusal.reader, refusal.reader.text.tokens
+    sorry = -1
     for at in range(refusal.end, stop):
         if tokens[at].text in _QUESTION_MARKS:
             glued = at + 1 < stop and tokens[at].end == tokens[at + 1].start
@@ -297,25 +327,32 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
         if reader.longest(at, Role.CONDITION) is not None:
             return at
         before = tokens[at - 1].text
-        if at > refusal.end and before.isalnum():
+        apologised = at == sorry
+        if at > refusal.end and before.isalnum() and not apologised:
             continue
-        if reader.longest(at, Role.TAKE_BACK) is not None:
+        if apologised and tokens[at].text in MARKS | {NEWLINE}:
+            sorry = at + 1
+        elif (apology := reader.longest(at, Role.APOLOGY)) is not None:
+            sorry = apology.end
+        if reader.longest(at, Role.TAKE_BACK, Role.INSTEAD) is not None:
             return at
         # "I can't approve this until Monday" is no refusal; "no, not before Monday" is one.
         if at == refusal.end and reader.longest(at, Role.UNSURE) is not None:
             return at
-        if _begins_a_yes(refusal, at, before):
+        if _begins_a_yes(refusal, at, before, apologised=apologised):
             return at
     return None
 
 
-def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
+def _begins_a_yes(refusal: _Refusal, at: int, before: str, *, apologised: bool) -> bool:
     """Say whether a clause behind a no begins with a yes.
 
     A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
     characters are tokens: "예산" (budget) begins with "예" (yes).
     """
     reader = refusal.reader
+    if apologised and is_true(reader.text.tokens[at].text) and reader.text.is_boundary(at + 1):
+        return True
     yes = reader.longest(at, Role.YES)
     no = reader.longest(at, Role.NO, Role.NO_ALONE)
     if yes is None or (no is not None and no.end > yes.end):
@@ -324,7 +361,7 @@ def _begins_a_yes(refusal: _Refusal, at: int, before: str) -> bool:
     if glued and not reader.text.is_boundary(yes.end):
         return False
     sentence = before in {NEWLINE, ".", "!", "。", "/"}
-    return refusal.alone or sentence or reader.text.is_boundary(yes.end)
+    return refusal.alone or sentence or apologised or reader.text.is_boundary(yes.end)
 
 
 def _clause(reader: Reader, start: int, at: int) -> int:

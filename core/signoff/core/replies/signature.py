@@ -7,6 +7,7 @@ adds below a closing ("PS: only if Tom agrees") is left over.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +18,7 @@ from signoff.core.lexicon.tokens import (
     is_spaceless,
     phrase_tokens,
 )
+from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.text import Names
 
 LONGEST_LINE: Final = 200
@@ -25,40 +27,20 @@ _MOST_WORDS: Final = 14
 _PHONE_DIGITS: Final = 6
 _LONGEST_SPACELESS: Final = 24
 _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
-_FOREIGN_COMPANIES: Final = (
-    "gmbh",
-    "ag",
-    "kg",
-    "se",
-    "sa",
-    "sas",
-    "sarl",
-    "srl",
-    "spa",
-    "bv",
-    "nv",
+_MOST_WORDS_OF_A_FIRM: Final = 3
+_SEPARATORS: Final = re.compile(r"[|,;·•/–—]|\s-\s")
+_COMPANIES: Final = frozenset(
+    (
+        *("inc", "ltd", "llc", "llp", "plc", "corp", "co", "pty", "limited", "incorporated"),
+        *("gmbh", "ag", "kg", "ug", "ohg", "se", "sa", "sas", "sarl", "srl", "spa", "snc", "sl"),
+        *("slu", "lda", "ltda", "bv", "nv", "vof", "oy", "ab", "as", "aps", "kk", "gk"),
+    )
 )
-
 _SPACELESS_COMPANIES: Final = (
     *("株式会社", "有限会社", "合同会社", "株)", "有)", "주식회사", "유한회사", "주)", "유)"),
     *("有限公司", "有限責任公司", "有限责任公司", "股份公司"),
 )
 _NOBODY: Final = Names()
-
-
-def is_device_line(line: str) -> bool:
-    """Say whether a line is the one that phones put under a mail: "Sent from my iPhone"."""
-    if len(line) > LONGEST_LINE:
-        return False
-    opening = plain_line(line).casefold().lstrip("*_<([")
-    bare = opening.rstrip(" ,.!;*_>)]")
-    opens, ends, excuses, _, _ = _data()
-    if bare.endswith(ends):
-        return True
-    if not opening.startswith(opens):
-        return False
-    # "Sent from my desk, which is quieter" is a sentence; "Sent from my cell, excuse typos" is not.
-    return "," not in bare or any(word in bare for word in excuses)
 
 
 @lru_cache(maxsize=1_024)
@@ -91,7 +73,7 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     if any(is_spaceless(mark) for mark in bare):
         characters = sum(map(is_spaceless, bare))
         return characters <= _LONGEST_SPACELESS and _names_a_place(bare, names)
-    return _is_titled(bare, first=first)
+    return _is_titled(bare, names, first=first)
 
 
 def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
@@ -103,7 +85,7 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
         return False
     letters = [token for token in tokens if token.isalpha() and not is_spaceless(token[0])]
     digits = sum(len(token) for token in tokens if token.isdecimal())
-    known = _data()[3]
+    known = _words()
     if digits >= _PHONE_DIGITS and all(len(one) < 3 or one in known for one in letters):
         return True
     places = [word for word in words if "@" in word or "://" in word or word.startswith("www.")]
@@ -114,30 +96,52 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
     )
 
 
-def _is_titled(bare: str, *, first: bool) -> bool:
-    """Say whether all words of a line are written as in a name or a title."""
-    words = [word for part in bare.split() if (word := part.strip(".,;:|/()&-–—•·+\"'"))]
-    if not words or len(words) > _MOST_WORDS or bare.endswith("...") or "…" in bare:
+def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
+    """Say whether a line is a name, a post or a firm: every part of it is one of those."""
+    if bare.endswith("...") or "…" in bare:
         return False
-    _, _, _, known, small = _data()
-    folded = [unaccented(word.casefold()).replace(".", "") for word in words]
-    if folded[0] in _AFTERTHOUGHTS or any(_is_loaded(word) for word in folded):
+    parts = [words for part in _SEPARATORS.split(bare) if (words := _bare_words(part))]
+    if not parts or sum(map(len, parts)) > _MOST_WORDS:
         return False
-    titled = all(
-        word[0].isupper() or word[0].isdigit() or one in small or one in known
-        for word, one in zip(words, folded, strict=True)
-    )
-    if not titled:
-        return False
-    shouted = len(words) > 1 and "".join(words).isupper()
-    limited = shouted or any(one in _LIMITS for one in folded)
-    # "Acme Industries" is a firm; "Ohne Hotel" and "ONLY HALF" are conditions.
-    if limited and not any(one in known for one in folded):
-        return False
-    if len(words) == 1:
-        # A single word may be a name, or say something: "Wait".
-        return folded[0] in known or (first and len(words[0]) <= _LONGEST_NAME)
-    return True
+    if first and len(parts[0]) == 1 and _may_be_a_name(parts[0][0]):
+        parts = parts[1:]
+    return all(_is_known_part(words, names) for words in parts)
+
+
+def _bare_words(part: str) -> list[str]:
+    return [word for one in part.split() if (word := one.strip(".,;:()&+\"'"))]
+
+
+def _is_known_part(words: list[str], names: Names) -> bool:
+    """Say whether all words are known as those of a signature, but for the name of a firm.
+
+    "Acme Industries GmbH" is a firm by its last word; "Ohne Hotel" and "ONLY HALF" may be anything.
+    """
+    own = {"".join(name) for name in names}
+    folded = [_plain(word) for word in words]
+    if any(one in own for one in folded):
+        # "M. Lind"
+        own |= {one for one in folded if len(one) == 1}
+    unknown = [at for at, one in enumerate(folded) if not (_is_word(one) or one in own)]
+    if not unknown:
+        return any(one not in _small() and not one.isdecimal() for one in folded)
+    together = unknown[-1] - unknown[0] < _MOST_WORDS_OF_A_FIRM
+    named = all(words[at][0].isupper() and not _is_said(folded[at]) for at in unknown)
+    return together and named and any(one in _COMPANIES for one in folded)
+
+
+def _plain(word: str) -> str:
+    return unaccented(word.casefold()).replace(".", "")
+
+
+def _is_word(word: str) -> bool:
+    return word in _words() or word in _small() or word.isdecimal()
+
+
+def _may_be_a_name(word: str) -> bool:
+    """Say whether a word below a closing may be a name that nobody knows: "Mike", not "Wait"."""
+    named = word[0].isupper() and word.isalpha() and len(word) <= _LONGEST_NAME
+    return named and not _is_said(_plain(word))
 
 
 def _names_a_place(bare: str, names: Names) -> bool:
@@ -155,7 +159,9 @@ def _names_a_place(bare: str, names: Names) -> bool:
     alphabetic = (
         word for word in words if any(map(str.isalnum, word)) and not any(map(is_spaceless, word))
     )
-    return (not unknown or named) and all(_is_titled(word, first=True) for word in alphabetic)
+    return (not unknown or named) and all(
+        _is_titled(word, names, first=True) for word in alphabetic
+    )
 
 
 def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
@@ -173,55 +179,28 @@ def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
     return fewest[-1]
 
 
-_AFTERTHOUGHTS: Final = frozenset({"ps", "pps", "nb", "p", "edit", "update", "addendum", "add"})
+@lru_cache(maxsize=1)
+def _said() -> frozenset[str]:
+    """Return every word that is part of a phrase of an answer or a command, in any language."""
+    found = (word for language in languages() for word in language.phrases.words())
+    return frozenset(unaccented(word) for word in found)
 
 
-_LIMITS: Final = frozenset(
-    word
-    for line in (
-        "only just but not no half part partly without except excluding minus max",
-        "maximum before after",
-        "until till from first later pay paid stop cancel change",
-        "nur aber nicht kein keine halb halfte ohne ausser minus",
-        "maximal ab bis nach vor erst spater",
-        "seulement mais pas moitie sans sauf hors avant apres jusqu premier plus payer",
-        "solo pero mitad sin excepto salvo menos antes despues hasta desde pagar primero",
-        "ma meta senza tranne eccetto meno prima dopo fino pagare soltanto",
-        "apenas so mas metade sem exceto depois ate pagar primeiro",
-        "alleen maar niet geen helft zonder behalve max voor na tot vanaf pas eerst betalen",
-    )
-    for word in line.split()
-)
-"""Words of a limit in a line that has the form of a name. Such a line is no signature."""
+def _is_said(word: str) -> bool:
+    return any(token in _said() for token in phrase_tokens(word))
 
 
 @lru_cache(maxsize=1)
-def _loaded_words() -> frozenset[str]:
-    """Return the words that say yes, no or wait by themselves, whatever their form."""
-    found: set[str] = set()
-    for language in languages():
-        phrases = language.phrases
-        found |= phrases.single_words({"yes", "no", "no_alone", "take_back", "unsure", "condition"})
-    return frozenset(found)
-
-
-def _is_loaded(word: str) -> bool:
-    return any(token in _loaded_words() for token in phrase_tokens(word)[:1]) and word.isalpha()
+def _words() -> frozenset[str]:
+    words = {word for language in languages() for word in language.file.signature.words}
+    plain = {_plain("".join(phrase_tokens(word))) for word in words}
+    return frozenset(plain | _COMPANIES)
 
 
 @lru_cache(maxsize=1)
-def _data() -> tuple[
-    tuple[str, ...], tuple[str, ...], tuple[str, ...], frozenset[str], frozenset[str]
-]:
-    tables = [language.file.signature for language in languages()]
-    words = {"".join(phrase_tokens(word)) for table in tables for word in table.words}
-    return (
-        tuple(one for table in tables for one in table.opens),
-        tuple(one for table in tables for one in table.ends),
-        tuple(one for table in tables for one in table.excuses),
-        frozenset(words | set(_FOREIGN_COMPANIES)),
-        frozenset(unaccented(word) for table in tables for word in table.small),
-    )
+def _small() -> frozenset[str]:
+    small = (word for language in languages() for word in language.file.signature.small)
+    return frozenset(map(unaccented, small))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -67,6 +67,7 @@ class ReplyContext:
         fields: What a yes may fill in: the payload template, or the arguments that a person may
             propose to change. None where there is nothing.
         proposes: Whether these are arguments.
+        currencies: Of the fields that are amounts of money.
         called: What the card calls the request: the tool, the agent, the title. Empty where it is
             not known; then every usual noun is taken to mean it.
         people: The names that a reply may address: of the directory, of the agent.
@@ -75,6 +76,7 @@ class ReplyContext:
 
     fields: JsonValue = None
     proposes: bool = False
+    currencies: Mapping[str, str] = field(default_factory=dict)
     called: tuple[str, ...] = ()
     people: tuple[Names, ...] = ()
     author: Names = field(default_factory=Names)

@@ -1,7 +1,7 @@
 """What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
 
-Whether a sweeper has run makes no difference to what an answer is worth: whoever takes an answer
-moves the approval on first, to where it stands at that moment.
+Whether an answer counts does not depend on whether a sweeper has run: taking an answer first moves
+the approval on to where it stands at that moment.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def take(
 ) -> Iterator[tuple[str, str, int]]:
     """Note who of a queue is asked, and yield the queue, the member and the turn of each.
 
-    Whoever stands in takes the turn of the other.
+    A stand-in takes the turn of the other.
 
     Args:
         turns: By queue and member; only the queues in it take turns.
@@ -145,7 +145,7 @@ class _Search:
 
     @property
     def requester(self) -> str:
-        """The ADK user id of whoever asks."""
+        """The ADK user id of the requester."""
         return str(self.facts.get("user", ""))
 
     def look(self, reference: str) -> None:
@@ -207,7 +207,7 @@ class _Search:
         return first
 
     def _seat(self, person: Person, via: str) -> Seat | None:
-        """Return the seat of a person, or of whoever stands in; None where nobody does."""
+        """Return the seat of a person, or of the stand-in; None where nobody does."""
         self.meant.append(person.id)
         if self._is_barred(person):
             self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")

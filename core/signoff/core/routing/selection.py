@@ -9,13 +9,14 @@ from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
-from signoff.core.policies.matching import Verdict, facts_at, weigh
+from signoff.core.policies.matching import Match, facts_at, weigh
 from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find, informed
@@ -86,6 +87,8 @@ def choose(
     notes: list[str] = []
     stranded = False
     policy, barrier = _matching(policies, facts, now, notes)
+    if barrier is not None:
+        barrier = barrier.hiding(fallback.hide)
     chosen = barrier if policy is not None else None
     if policy is not None and chosen is not None and policy.effect is not Effect.ASK:
         why_not = not_allowed.get(policy.name, "")
@@ -115,12 +118,10 @@ def choose(
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
     if barrier is not None:
-        terms = terms.model_copy(
-            update={
-                "second_step": terms.second_step or barrier.second_step,
-                "at_least": barrier.fewest,
-            }
-        )
+        # Without a policy it is not known which would have ruled: what any hides is hidden.
+        hide = all_hidden(policies, fallback)
+        alike = terms.shown_like(barrier) if policy is not None else terms.hiding(hide)
+        terms = _instead_of(barrier, alike)
     if chosen is not None:
         terms = terms.telling_as(chosen)
     terms = climb(terms, directory, facts, never=never, notes=notes) or terms
@@ -183,10 +184,10 @@ def _matching(
     for policy in policies:
         seen = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
-        if verdict is Verdict.ERROR:
+        if verdict is Match.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
             return None, policy.terms(seen)
-        if verdict is Verdict.MATCHES:
+        if verdict is Match.MATCHES:
             return policy, policy.terms(seen)
     return None, None
 
@@ -198,6 +199,18 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
     return Choice(
         terms=terms, start=None, people=(), notes=notes, refused=why, allowed=policy.at_most
     )
+
+
+def _instead_of(barrier: Terms, terms: Terms) -> Terms:
+    """Return terms that are no easier to win over than those in whose place they stand."""
+    second_step = terms.second_step or barrier.second_step
+    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest})
+
+
+def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
+    """Return what may be hidden of a call of which it is not known yet which policy rules it."""
+    names = (*fallback.hide, *(name for one in policies for name in one.hide))
+    return tuple(dict.fromkeys(names))
 
 
 def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.base.model import Value
+from signoff.core.base.moments import moment_text
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
 from signoff.core.policies.levels import MANAGERS, Level
@@ -74,7 +75,8 @@ def _without_people(
     for at in (now + STEP * one for one in moments):
         seats = find(Level(ask=(reference,)), directory, facts={}, barred=(), now=at)
         if not seats.seats:
-            when = "" if at == now else f"from {at:%Y-%m-%d %H:%M} UTC on "
+            zone = directory.zone_of("")
+            when = "" if at == now else f"from {moment_text(at, zone)} on "
             yield Vacancy(seat=reference, why=f"{when}{_why(seats.notes)}")
             return
 

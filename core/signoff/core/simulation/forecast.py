@@ -9,11 +9,14 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.core.approvals.events import What
+from signoff.core.base.hiding import without_hidden
 from signoff.core.base.model import Value
+from signoff.core.directory.people import Directory
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Seat
 from signoff.core.policies.matching import Considered
 from signoff.core.policies.policy import Terms
+from signoff.core.policies.titles import title_of
 
 
 class End(StrEnum):
@@ -89,7 +92,7 @@ class Step(Value):
         until: The moment up to which those who are asked may answer (UTC); None where there is
             none.
         why: In words: who was left out and why, or what the end means.
-        by: The id of whoever answers.
+        by: The id of the person who answers.
         informed: The ids of those who are told from now on and do not decide.
     """
 
@@ -161,6 +164,16 @@ class Timeline(Value):
     end_at: datetime | None
     allowed: RateText | None = None
     above: tuple[str, ...] = ()
+
+    def title(self, directory: Directory) -> str:
+        """Return what the request would be called, "" where its policy has no title."""
+        args, hide, user = self.facts.get("args"), self.terms.hide, str(self.facts.get("user", ""))
+        person = directory.find(user)
+        names = {name: str(self.facts.get(name, "")) for name in ("agent", "app", "tool")}
+        names |= {"requester": person.shown if person else user}
+        names["agent"] = names["agent"] or names["app"]
+        given = args if isinstance(args, dict) else {}
+        return title_of(self.terms.title, without_hidden(given, hide), names)
 
     @property
     def rungs(self) -> tuple[Rung, ...]:

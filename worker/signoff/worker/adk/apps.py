@@ -23,6 +23,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.base.errors import AppNotFound, ConfigError
+from signoff.worker.adk.database import POSTGRES, TextSessionService
 from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sqlite import PatientSqliteSessionService
@@ -53,7 +54,8 @@ def app_names(folder: Path) -> list[str]:
 def session_service(url: str, folder: Path) -> BaseSessionService:
     """Return ADK's session service for a URL, as `adk api_server --session_service_uri` does.
 
-    SQLite and Redis get services of our own, for many runs at once.
+    SQLite and Redis get services of our own, for many runs at once, and PostgreSQL one that keeps
+    every text.
 
     Raises:
         ConfigError: ADK does not take this URL.
@@ -63,6 +65,8 @@ def session_service(url: str, folder: Path) -> BaseSessionService:
             return PatientSqliteSessionService(Path(url.removeprefix("sqlite:///")))
         if url.startswith(SCHEMES):
             return LastingRedisSessionService(url)
+        if url.startswith(POSTGRES):
+            return TextSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
     except (ValueError, ImportError, OSError, RuntimeError, sqlite3.Error) as error:
         raise ConfigError(

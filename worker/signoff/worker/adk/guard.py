@@ -467,7 +467,7 @@ def _unknown(tool: BaseTool) -> dict[str, Any]:
 
 
 def _confirmation(approval: Approval) -> ToolConfirmation:
-    """Return what the tool is told: the approver's own values, whoever has had them since."""
+    """Return what the tool is told: the approver's own values, also after others had them."""
     payload = approval.decision.payload if approval.decision is not None else None
     return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 

@@ -24,7 +24,7 @@ ASKS: Final = frozenset({"request_confirmation", "request_credential"})
 """What a tool calls on its context when it wants to ask by itself."""
 
 _INSIDE: Final = (
-    "Whoever runs an AgentTool does not see what happens in it (ADK: AgentTool cannot resume), so "
+    "What happens in an AgentTool is not seen by its runner (ADK: AgentTool cannot resume), so "
     "nobody is ever asked. Make the agent a sub-agent, with `mode='single_turn'` if it is to be "
     "used like a tool, or gate the AgentTool's caller"
 )
@@ -47,7 +47,7 @@ _FLAT: Final = "Make its LLM agents the nodes of the workflow, or the root's own
 
 @runtime_checkable
 class Inspected(Protocol):
-    """A plugin that can say beforehand what will not work in it."""
+    """A plugin that can say in advance what will not work in it."""
 
     def concerns(self, gated: Collection[str]) -> list[str]:
         """Return what is to be said, given the names of the tools that ask for a confirmation."""

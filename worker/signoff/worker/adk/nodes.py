@@ -1,7 +1,7 @@
 """Holds the functions of a workflow to what was approved.
 
 No plugin stands before a node that is a function, and it takes its arguments anew from the input
-and the session's state when it runs: whoever changes the state meanwhile changes the call.
+and the session's state when it runs: a change of the state meanwhile changes the call.
 """
 
 from __future__ import annotations

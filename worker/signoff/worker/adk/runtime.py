@@ -65,7 +65,7 @@ class AdkRuntime:
             of their own, because one that blocks must not stop the loop and its heartbeats.
         long_running: The long-running tools whose calls wait for an approval.
         inputs: What a yes or a no alone means to those that ask for input without a schema.
-        show: Shows each event of a turn to whoever looks on; what an earlier worker left of the
+        show: Shows each event of a turn to those who look on; what an earlier worker left of the
             turn comes first.
     """
 

@@ -1,4 +1,4 @@
-"""What is shown of a turn, as it goes, to whoever looks on: ADK's events in ADK's wire form."""
+"""What is shown of a turn, as it goes, to those who look on: ADK's events in ADK's wire form."""
 
 from __future__ import annotations
 

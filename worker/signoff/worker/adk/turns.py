@@ -1,4 +1,4 @@
-"""From what a session says about a run to what the crew is told of it."""
+"""From what a session says about a run to what the executor is told of it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from signoff.core.directory.people import Person
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, problem_of
-from signoff.worker.adk_api.verdicts import Verdict, verdict_of
+from signoff.worker.adk_api.stated import Stated, stated_in
 
 log = structlog.get_logger(__name__)
 
@@ -102,7 +102,7 @@ class Answering:
         pause = (await self.decisions.ledger.run(found[0].origin.run)).pause
         actor = Actor(person, CHANNEL, _proof(caller))
         asked_for = [
-            (one, _move(verdict_of(one, said))) for one, said in zip(found, answers, strict=True)
+            (one, _move(stated_in(one, said))) for one, said in zip(found, answers, strict=True)
         ]
         for approval, move in asked_for:
             _require(await self.decisions.check(approval.id, move, actor))
@@ -229,7 +229,7 @@ def _require(outcome: Outcome) -> Approval:
 
 
 def _refused(latest: Approval, error: DecisionRefused) -> Problem:
-    """Return the problem that a refusal is to whoever has answered."""
+    """Return the problem that a refusal is to the person who has answered."""
     problem = problem_of(error)
     if isinstance(error, AlreadyDecided) and latest.decision is not None:
         at = latest.decision.at
@@ -245,14 +245,14 @@ def _refused(latest: Approval, error: DecisionRefused) -> Problem:
     return problem
 
 
-def _move(verdict: Verdict) -> Move:
+def _move(verdict: Stated) -> Move:
     if verdict.yes:
         return moves.Approve(values=verdict.values, reason=verdict.reason)
     return moves.Reject(values=verdict.values, reason=verdict.reason)
 
 
 def _proof(caller: Caller) -> dict[str, JsonValue]:
-    """Return what the audit notes of whoever has answered."""
+    """Return what the audit notes of the person who has answered."""
     token = {"token": caller.token} if caller.token else {}
     return {"caller": caller.name, **token}
 

@@ -48,7 +48,7 @@ class Answer:
     Attributes:
         call: The id of the call that it answers.
         name: The name of that call.
-        response: What it says; `signoff.worker.adk_api.verdicts` reads it.
+        response: What it says; `signoff.worker.adk_api.stated` reads it.
     """
 
     call: str

@@ -1,4 +1,4 @@
-"""Who makes a request: the holder of a token, or whoever sits at this machine."""
+"""Who makes a request: the holder of a token, or the user of this machine."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Gate:
         decisions: Its ledger has the other tokens, and its directory the people.
         local: Whether programs of this user on this machine need no token while the settings have
             none.
-        local_person: As whom whoever sits at this machine answers then.
+        local_person: The person as whom the user of this machine answers then.
         rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
     """
 
@@ -134,7 +134,7 @@ class Gate:
         return caller
 
     def _without(self, request: Request, given: str) -> Caller:
-        """Return whoever sits at this machine."""
+        """Return the user of this machine."""
         # A token that was revoked must not make its holder more than he was.
         if not self._local or given.strip().startswith(PREFIX):
             raise Problem(
@@ -156,7 +156,7 @@ class Gate:
             apps=None,
             person=self._person(self._local_person),
             remedy='Set [gateway] local_person = "…" to the id of one of [[people]]; without '
-            "tokens, whoever sits at this machine answers as that person.",
+            "tokens, the user of this machine answers as that person.",
         )
 
     async def _kept(self, token: str) -> Caller | None:

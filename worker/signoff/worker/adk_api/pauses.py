@@ -24,6 +24,7 @@ from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import ApprovalNotFound
+from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
 from signoff.worker.adk_api.callers import Caller
 from signoff.worker.adk_api.problems import Problem, invalid
@@ -88,10 +89,12 @@ class Pauses:
     Attributes:
         decisions: Has the ledger.
         remote: The agents elsewhere that Signoff can answer.
+        hide: What may have to be hidden of a call until its policy is known.
     """
 
     decisions: Decisions
     remote: Mapping[str, RemoteApp]
+    hide: Hidden = ()
 
     async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
         """Open an approval for each call that has none; publishing again changes nothing.
@@ -216,6 +219,7 @@ class Pauses:
                 hint=one.hint,
                 template=one.payload,
                 now=now,
+                hide=self.hide,
             )
             opened.append(approval.id)
             change.put(approval, was=None).note(events)

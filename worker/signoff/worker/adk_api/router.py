@@ -20,6 +20,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
+from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
@@ -226,6 +227,7 @@ def make_adk_router(
     remote: Mapping[str, RemoteApp] | None = None,
     elsewhere: Mapping[str, BaseSessionService] | None = None,
     web: bool = False,
+    hide: Hidden = (),
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
@@ -242,6 +244,7 @@ def make_adk_router(
         remote: The agents elsewhere that may publish their pauses.
         elsewhere: The sessions of those of them that can be submitted to, by app.
         web: Whether ADK's own page is served too.
+        hide: What may have to be hidden of a call until its policy is known.
     """
     api = AdkApi(
         gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
@@ -250,7 +253,7 @@ def make_adk_router(
         answering=Answering(decisions, watching),
         onlookers=Onlookers(watching),
         folder=folder,
-        pauses=Pauses(decisions, remote or {}),
+        pauses=Pauses(decisions, remote or {}, hide),
     )
     kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)

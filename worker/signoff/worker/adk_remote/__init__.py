@@ -6,9 +6,9 @@ in this process. What is different is what the wire cannot carry:
 
 - *The guard does not run there.* That a tool runs once on one answer is the server's own promise;
   ADK keeps it for an answer that it gets once. So here an answer is posted at most once: a commit
-  to the ledger says that it will be, before it is. Whoever takes the resume up after that never
-  posts it again, but looks into the session: a result is a result, and an approved call without one
-  is in doubt.
+  to the ledger says that it will be, before it is. A worker that takes the resume up after that
+  never posts it again, but looks into the session: a result is a result, and an approved call
+  without one is in doubt.
 - *The gates do not tell the model why.* An answer is strictly ``{confirmed, payload}``; the gates
   of ADK drop the payload of a rejection and tell the model only that the call was rejected. The
   reason goes along as the session state ``signoff_refusal``, which the agent's instruction may

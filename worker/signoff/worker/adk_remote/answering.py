@@ -34,8 +34,8 @@ class Answering:
 
     The note is a record of its own, ``posted:…``, made before the answers are posted. It stays
     when it is not known whether they have arrived; the handoff of the approvals follows once that
-    is known: finished, where the session has a result, and otherwise started, which to the crew is
-    a call in doubt.
+    is known: finished, where the session has a result, and otherwise started, which to the executor
+    is a call in doubt.
 
     Attributes:
         ledger: The truth.

@@ -1,4 +1,4 @@
-"""What the session of a remote agent says about one run, read the same by whoever looks."""
+"""What the session of a remote agent says about one run, read the same by all who look."""
 
 from __future__ import annotations
 

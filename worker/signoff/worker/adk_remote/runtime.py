@@ -54,7 +54,7 @@ class RemoteRuntime:
         patience: Seconds to watch a session in which a server may still be working, before what
             is missing in it is taken for lost.
         transport: Used instead of the network, for tests.
-        show: Shows each event of a turn to whoever looks on, as it comes.
+        show: Shows each event of a turn to those who look on, as it comes.
         long_running: The long-running tools whose calls wait for an approval.
         inputs: What a yes or a no alone means to those that ask for input without a schema.
     """
@@ -231,7 +231,7 @@ class RemoteRuntime:
         await answering.record_results(view)
         await answering.raise_doubt(answering.lost(view), str(problem or ""))
         if untold:
-            # They let nothing run: whoever takes this up says them again.
+            # They let nothing run: the worker that takes this up says them again.
             raise problem or RemoteError(
                 f"The server of {run.app} at {server.remote.url} has taken the answer to run "
                 f"{run.id} and does not have it in session {run.session}."

@@ -46,7 +46,7 @@ _TRANSIENT_TYPES = frozenset(
         "TimeoutError",
     }
 )
-"""Types of errors in the stream of a Python server that say "not now", as in the crew."""
+"""Types of errors in the stream of a Python server that say "not now", as in the executor."""
 
 _LOOK_TIMEOUT = 60.0
 
@@ -63,7 +63,7 @@ class Server:
         app: How the app is called here.
         remote: Where it is.
         client: The connections.
-        show: Takes each event of a turn as it comes, for whoever looks on.
+        show: Takes each event of a turn as it comes, for those who look on.
         streaming: Whether the model is asked to stream.
     """
 

@@ -56,7 +56,7 @@ class CesCallbacks(BasePlugin):
     A callback that fails ends the run: what it would have stopped must not go on without it.
 
     A callback that returns `Part.from_end_session(...)` ends the session: no model is asked any
-    more, by no agent, and whoever writes again is told so. What an approver is asked about in it
+    more, by no agent, and anyone who writes again is told so. What an approver is asked about in it
     is still run when it is approved.
 
     Args:

@@ -12,7 +12,7 @@ class Proven(StrEnum):
     NONE = "none"
     """There is no one author: no From, several, or one that can be read in two ways."""
     FROM = "from"
-    """The From says so, which whoever sends a mail chooses."""
+    """The From says so, which the person who sends a mail chooses."""
     DMARC = "dmarc"
     """The domain of the From has vouched for it: an aligned pass of DKIM or SPF (RFC 7489)."""
 

@@ -42,7 +42,7 @@ def cursor_key(mailbox: str) -> str:
 
 
 def lease_key(mailbox: str) -> str:
-    """Return the lease key of a mailbox: whoever holds it alone reads it."""
+    """Return the lease key of a mailbox: its holder alone reads it."""
     return f"lease:{cursor_key(mailbox)}"
 
 

@@ -121,7 +121,7 @@ class MailboxReader:
         loop, lease = asyncio.get_running_loop(), self._imap.takeover
         asked_at, stands_by = loop.time(), False
         while not await self._ledger.take_lease(key, token, lease=lease):
-            # Whoever holds it is well enough to prolong it.
+            # Its holder is well enough to prolong it.
             if not stands_by:
                 log.info("imap.standby", mailbox=self._imap.mailbox)
             self._problem, self._failures, stands_by = "", 0, True

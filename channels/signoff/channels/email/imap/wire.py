@@ -56,7 +56,7 @@ class Wire(imaplib.IMAP4):
             raise
 
     def hang_up(self) -> None:
-        """Close the line under whoever reads from it, from any thread."""
+        """Close the line while it is read from, from any thread."""
         line: socket.socket | None = getattr(self, "sock", None)
         if line is not None:
             with contextlib.suppress(OSError):

@@ -10,7 +10,8 @@ from typing import Final
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers, Part, parse_parameters
-from signoff.channels.email.word_lists import fold, folded
+from signoff.channels.email.word_lists import folded
+from signoff.core.base.text import fold
 
 _REPORTS: Final = frozenset(
     {

@@ -11,7 +11,8 @@ from typing import Final
 from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.inbound.automatic import is_of_a_rule, is_titled
 from signoff.channels.email.parsing.mime import Part, parse_parameters
-from signoff.channels.email.word_lists import fold, folded
+from signoff.channels.email.word_lists import folded
+from signoff.core.base.text import fold
 
 _STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
 _RETURNED_TYPES: Final = frozenset(

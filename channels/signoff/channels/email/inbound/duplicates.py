@@ -12,11 +12,11 @@ from signoff.channels.email.parsing.reading import IncomingMail
 def identity(mail: IncomingMail, *, judged: Sequence[str], copy: str) -> str:
     """Return what two copies of one mail have in common.
 
-    Each path puts its own trace fields on top, so the bytes differ. A Message-ID alone is chosen by
-    whoever sends: with one that he has seen, somebody could send ahead a mail that is turned away,
-    and the real one would then count as known. So this covers everything from which it follows what
-    a mail does: what its author wrote, and what we found out about it. Two mails that share it have
-    the same effect, and whoever can suppress a mail could only do so by having the same effect.
+    Each path puts its own trace fields on top, so the bytes differ. The sender
+    chooses the Message-ID: somebody who has seen one could send a mail with it first, which is
+    refused, and the real one would then count as known. So this covers everything from which it
+    follows what a mail does: what its author wrote, and what we found out about it. Two mails that
+    share it have the same effect, and a mail could only be suppressed by one with the same effect.
 
     Args:
         mail: The mail.

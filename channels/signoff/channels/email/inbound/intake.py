@@ -150,7 +150,7 @@ class Intake:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._answers = Answers(decisions)
-        self._robots = AutomaticMail(decisions.ledger)
+        self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines
         self._read = read
@@ -338,7 +338,7 @@ class Intake:
         *,
         several: bool,
     ) -> None:
-        seen = await self._ledger.standing(answer.holder.approval)
+        seen = await self._ledger.current(answer.holder.approval)
         approval = seen.approval
         person = self._decisions.directory.get(answer.holder.person)
         if person is not None:
@@ -356,7 +356,7 @@ class Intake:
             log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
             await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
             return
-        # Whoever has a mail that was signed can send it again, with whatever is not signed changed.
+        # A signed mail can be sent again by anyone, with everything unsigned in it changed.
         now = await self._ledger.now()
         for content in proof.contents:
             remember(answer.also, content, within=time_left(approval, now) + GRACE)
@@ -439,10 +439,10 @@ class Intake:
         mail: IncomingMail,
         known: Sequence[Holder],
     ) -> None:
-        holder = await self._robots.holder(mail, known, key=await self._message_key())
+        holder = await self._automatic_mail.holder(mail, known, key=await self._message_key())
         try:
             if holder is not None:
-                await self._robots.take(holder, mail, also=also)
+                await self._automatic_mail.take(holder, mail, also=also)
                 return
             why = f"no person wrote it: {mail.automatic}"
         except ApprovalNotFound as error:

@@ -36,7 +36,7 @@ _READER: Final = ("-P", "-m", "signoff.channels.email.inbound.reader")
 _PROVER: Final = ("-P", "-m", "signoff.channels.email.inbound.prover")
 
 _KEPT: Final = re.compile("PATH|PYTHON.*|VIRTUAL_ENV|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH")
-"""The variables of the environment that it gets: whoever breaks a parser finds no secrets there."""
+"""The environment variables that it gets: no secrets for somebody who breaks a parser."""
 
 _MOST_QUESTIONS: Final = 100
 """A mail with five signatures asks for fifteen DNS records."""
@@ -297,7 +297,8 @@ class _Process:
     async def end(self) -> int:
         """Kill the process, unless it has ended, and return its status."""
         if self._process.returncode is None:
-            # Not by Process.kill: in Python 3.11 that may take the status away from whoever waits.
+            # Not by Process.kill: in Python 3.11 that may take the status away from the waiting
+            # task.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
         # The transport closes its pipes when the process has ended.

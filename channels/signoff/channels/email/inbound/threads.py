@@ -1,6 +1,6 @@
 """Whether a mail answers what was sent to the person, or something else.
 
-Whoever knows the address of a card, because it was forwarded to them, can write any mail with that
+Someone to whom a card was forwarded knows its address, and can write any mail with that
 address as its Reply-To. The approver's own "Yes" to it, signed by their domain, then goes to the
 card. So an answer has to say what it answers: by the Message-ID of a mail of ours, or where a mail
 program leaves that out, by the tag in the subject.
@@ -14,6 +14,7 @@ from typing import Final
 from signoff.channels.email.message_ids import approval_named, is_ours, is_without_code
 from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.core.approvals.approval import Approval
+from signoff.core.policies.titles import literals
 
 OTHER_MAIL: Final = (
     "Your mail answers another mail than the one about this request, so nothing was done. Answer "
@@ -22,6 +23,7 @@ OTHER_MAIL: Final = (
 """What is wrong with an answer to something else, in words for the person."""
 
 _TITLES: Final = ("approval needed", "answer needed")
+_LONG_ENOUGH: Final = 6
 
 
 def subject_tag(approval: str) -> str:
@@ -48,9 +50,16 @@ def why_not_ours(
     if not parent or _is_rewritten(parent, rewriting):
         return "" if tagged else OTHER_MAIL
     ours = _is_ours(parent, approval, key)
-    # The subject of a thread is kept; whoever writes a mail can choose its Message-ID, too.
-    titled = tagged or not subject or any(title in subject for title in _TITLES)
+    # Replies keep the subject of their thread; authors can choose a Message-ID as they like.
+    titled = tagged or not subject or any(title in subject for title in _titles(approval))
     return "" if ours and titled else OTHER_MAIL
+
+
+def _titles(approval: Approval) -> tuple[str, ...]:
+    """Return what stands in the subject of a card also where a mail program has cut it off."""
+    template = approval.terms.title if approval.terms is not None else ""
+    texts = (one.strip().casefold() for one in literals(template))
+    return (*_TITLES, *(one for one in texts if len(one) >= _LONG_ENOUGH))
 
 
 def _is_ours(parent: str, approval: Approval, key: bytes) -> bool:

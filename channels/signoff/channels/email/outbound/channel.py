@@ -166,6 +166,7 @@ def sent_lines(
         name="",
         address="",
         at=approval.opened_at,
+        zone=directory.zone_of(person),
         link=inbox.link_to(approval.id) if inbox is not None else "",
     )
     return frozenset(

@@ -108,7 +108,11 @@ def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") ->
     mail = _begun(message, settings)
     mail["Subject"] = "Sign in to Signoff"
     mail["Message-ID"] = message_id(message.id, "link", settings.domain, key=key)
-    context = {"message": message, "until": moment(message.until), "cut_marker": CUT_MARKER}
+    context = {
+        "message": message,
+        "until": moment(message.until, message.zone),
+        "cut_marker": CUT_MARKER,
+    }
     text, page = (
         _TEMPLATES.get_template(f"link.{kind}.j2").render(context) for kind in ("txt", "html")
     )
@@ -149,16 +153,24 @@ def is_whole(card: Card) -> bool:
 def subject(message: Message) -> str:
     """Return the subject, the same for all mails to those who are asked, "Re:" aside."""
     card = message.card
+    tag = subject_tag(card.approval)
     if message.kind is Kind.BUNDLE:
-        return f"{_header(message.headline)} {subject_tag(card.approval)}"
+        return f"{_header(message.headline)} {tag}"
     if message.kind is Kind.STATUS:
         # It is no part of the thread that is answered.
-        return f"{_word(message.headline)} ({_word(card.app)}) {subject_tag(card.approval)}"
-    needed = f"Answer needed: {_word(card.agent or card.app)}"
-    if card.kind is not Asks.INPUT:
-        needed = f"Approval needed: {_word(card.tool)}"
-    words = f"{needed} ({_word(card.app)}) {subject_tag(card.approval)}"
+        about = _header(card.title) if card.titled else _word(card.app)
+        return f"{_word(message.headline)} ({about}) {tag}"
+    # The title says what is asked for and who asks.
+    words = f"{_header(card.title)} {tag}" if card.titled else f"{_needed(card)} {tag}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
+
+
+def _needed(card: Card) -> str:
+    """Return the subject where the policy has no title: the tool and its first arguments."""
+    if card.kind is Asks.INPUT:
+        return f"Answer needed: {_word(card.agent or card.app)} ({_word(card.app)})"
+    first = _header(card.title.removeprefix(card.call))
+    return f"Approval needed: {_word(card.tool)}{first} ({_word(card.app)})"
 
 
 def recipient(message: Message | LinkMail) -> str:
@@ -243,25 +255,27 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "rows": card.rows if whole else fit(card.rows),
         "hint": card.hint if whole else shortened(card.hint, _LONGEST_HINT),
         "whole": whole,
+        "runs": _runs(card, whole=whole),
         "approves": approves,
         "cut": not (whole or card.in_two_steps),
         "cut_marker": CUT_MARKER,
         "preheader": _preheader(message),
-        "until": moment(card.deadline) if card.deadline else "",
+        "until": moment(card.deadline, message.zone) if card.deadline else "",
         "left": _left(card, message.at),
         "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
         "example": message.example.splitlines(),
         "entries": [
-            {"entry": one, "until": moment(one.deadline) if one.deadline else ""}
+            {"entry": one, "until": moment(one.deadline, message.zone) if one.deadline else ""}
             for one in message.entries
         ],
         "fields": fields,
         "lone_number": _lone_number(card),
         "comments": [
-            {"who": one.who, "at": moment(one.at), "text": one.text} for one in card.comments
+            {"who": one.who, "at": moment(one.at, message.zone), "text": one.text}
+            for one in card.comments
         ],
-        "claimed": _claimed(card),
-        "offer": card.beforehand if message.person in card.beforehand.who else None,
+        "claimed": _claimed(message),
+        "offer": card.offer if message.person in card.offer.who else None,
         "approve_link": mailto(address, reply, f"approve{values}") if decides and approves else "",
         "reject_link": mailto(address, reply, "reject: ") if decides else "",
         "answered": bool(address),
@@ -269,8 +283,17 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     }
 
 
-def _claimed(card: Card) -> str:
-    until = f", until {moment(card.claimed_until)}" if card.claimed_until else ""
+def _runs(card: Card, *, whole: bool) -> str:
+    """Say how what is shown and what will run belong together."""
+    if not whole:
+        return "The page shows exactly what will run."
+    hidden = ", with the values that the policy hides" if card.hides else ""
+    return f"What you see is what will run{hidden}."
+
+
+def _claimed(message: Message) -> str:
+    card = message.card
+    until = f", until {moment(card.claimed_until, message.zone)}" if card.claimed_until else ""
     return f"{card.claimed}{until}" if card.claimed else ""
 
 

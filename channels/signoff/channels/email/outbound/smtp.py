@@ -31,7 +31,7 @@ _LONGEST_ANSWER: Final = 300
 _WANTS_LOGIN: Final = frozenset({530, 534, 535, 538})
 """RFC 4954, section 6: it is our login that is wrong, or missing, and no recipient's doing."""
 _POLICY: Final = "4.7."
-"""RFC 3463, section 3.8: with it servers slow down whoever sends too fast."""
+"""RFC 3463, section 3.8: with it servers slow down clients that send too fast."""
 _QUOTA: Final = "5.4.5"
 """What Gmail says when the day's quota is used up: not for ever."""
 
@@ -53,7 +53,7 @@ class Fault:
         error: `MailDeferred` when trying again is right, `MailRefused` when there is no use.
         setting: The setting to look at, "" where it is nobody's fault of ours.
         lost: Whether the connection is of no use any more.
-        slower: Whether the server asks for less mail, whoever it is for.
+        slower: Whether the server asks for less mail, for any recipient.
     """
 
     error: MailError

@@ -15,13 +15,6 @@ from signoff.channels.email.parsing.addition_phrases import (
     BANNER_REASONS,
     BANNER_SENTENCES,
     BANNER_TAGS,
-    DEVICE_ENDINGS,
-    DEVICE_ENDS_UNSPACED,
-    DEVICE_FILLERS,
-    DEVICE_OPENINGS,
-    DEVICE_STARTS_UNSPACED,
-    DEVICE_WORDS,
-    DEVICE_WORDS_UNSPACED,
     DISCLAIMER_LINES,
     DISCLAIMER_OPENINGS,
     DISCLAIMER_WORDS,
@@ -30,16 +23,11 @@ from signoff.channels.email.parsing.addition_phrases import (
     NOTICE_OPENINGS,
     POSTSCRIPT_WORDS,
 )
-from signoff.channels.email.word_lists import fold
+from signoff.core.base.text import fold
 
 _LONGEST_LINE: Final = 1_000
 _LONGEST_TAG: Final = 40
 _MOST_LINES: Final = 20
-_LONGEST_DEVICE_LINE: Final = 160
-_LONGEST_UNSPACED: Final = 60
-_MOST_UNKNOWN: Final = 3
-_PAUSES: Final = "、。，,；;：:？?はがに件"
-"""Marks and particles that are in sentences, and not in the names of devices."""
 _WRAPPED: Final = range(56, 81)
 _MARKS: Final = " \t※*#!-–—_=~|>•·⚠\ufe0f🛑❗"
 _BRACKETS: Final = "[](){}<>【】「」"
@@ -106,47 +94,6 @@ def is_afterthought(line: str) -> bool:
     # "PD Dr. Weber" and "NB Consulting" are names.
     marked = len(initials) < len(first) or (bool(colon) and len(words) <= max(1, letters))
     return initials in MARKED_POSTSCRIPT_WORDS and marked
-
-
-def is_device_line(line: str) -> bool:
-    """Say whether a line is the one that phones put under a mail: "Sent from my iPhone".
-
-    All words of it have to be known, but for names: "Sent from my desk, which is quieter" is none.
-    """
-    plain = _plain(line)
-    if not plain or len(plain) > _LONGEST_DEVICE_LINE:
-        return False
-    named = any(word in plain for word in DEVICE_WORDS)
-    if plain.startswith(DEVICE_STARTS_UNSPACED) or plain.endswith(DEVICE_ENDS_UNSPACED):
-        bare = len(plain) <= _LONGEST_UNSPACED and not any(mark in line for mark in _PAUSES)
-        return bare and (named or any(word in plain for word in DEVICE_WORDS_UNSPACED))
-    if not plain.startswith(DEVICE_OPENINGS) and not plain.endswith(DEVICE_ENDINGS):
-        return False
-    unknown = [word for word in _words(line) if not _is_known(fold(word))]
-    names = all(word[0].isupper() or any(map(str.isdigit, word)) for word in unknown)
-    whole = named or (plain.startswith("sent ") and not any(mark in line for mark in _PAUSES))
-    return whole and names and len(unknown) <= _MOST_UNKNOWN
-
-
-def _words(line: str) -> list[str]:
-    """Return the words of a line, without the addresses of links."""
-    pieces = line.replace("<", " <").replace("(", " (").split()
-    bare = (piece.strip(".,;:!?*_<>()[]\"'™®–—-") for piece in pieces)
-    return [word for word in bare if word and "://" not in word]
-
-
-def _is_known(word: str) -> bool:
-    parts = word.split("-") if word not in DEVICE_WORDS | DEVICE_FILLERS else [word]
-    return all(
-        part in DEVICE_WORDS
-        or part in DEVICE_FILLERS
-        or part in _DEVICE_OPENING_WORDS
-        or part.startswith("typo")
-        for part in parts
-    )
-
-
-_DEVICE_OPENING_WORDS: Final = frozenset(word for one in DEVICE_OPENINGS for word in one.split())
 
 
 def _is_banner(line: str) -> bool:

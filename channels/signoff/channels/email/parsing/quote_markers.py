@@ -248,7 +248,7 @@ def _goes_on(text: str, line: str, *, sure: bool) -> bool:
     """Say whether an attribution that began as ``text`` may run on over this line."""
     core = _core(line)
     if "@" in core and _has_date(core) and _closes(core, dashed=False):
-        # It is one by itself, and what stands above it is the person's.
+        # It is a quoting line of its own; the line above it is the person's.
         return False
     if not sure:
         return core.startswith("<") or core.rstrip(_COLONS + " ") in WROTE

@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 from signoff.channels.email.parsing.additions import (
     banner_length,
     is_afterthought,
-    is_device_line,
     notice_length,
     without_tag,
 )
@@ -41,6 +40,7 @@ from signoff.channels.email.parsing.quote_markers import (
     quote_follows,
 )
 from signoff.channels.email.parsing.quote_phrases import SEPARATORS
+from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply
 
 CUT_MARKER: Final = "──── reply above this line ────"

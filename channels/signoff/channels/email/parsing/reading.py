@@ -1,6 +1,6 @@
 """From the bytes of a mail to what somebody said in it. Nothing is decided here.
 
-Whoever sends mail chooses these bytes, so this module is the border: caps hold before anything is
+The sender chooses these bytes, so this module is the border: caps hold before anything is
 parsed, every step is linear, and whatever a parser may raise leaves here as ``UnreadableMail``.
 """
 

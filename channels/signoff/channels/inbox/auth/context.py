@@ -1,4 +1,4 @@
-"""Visits: who is behind a request of the page, what they have sent, and what becomes of errors."""
+"""The context of a request of the page: who sends it, the form, and what becomes of errors."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class SignInFirst(Exception):
 
 
 class NotFound(Exception):
-    """There is no such page, or it is not for whoever asks; the two are not told apart."""
+    """There is no such page, or it is not for the visitor; the two are not told apart."""
 
 
-class Visits:
-    """Finds out who visits, and reads what they send.
+class AuthContext:
+    """Finds out who the visitor is, and reads what they send.
 
     Args:
         decisions: The people and the ledger.
@@ -137,7 +137,7 @@ class Visits:
         return await read_form(request, origin=self.settings.url)
 
     async def has_factor(self, visit: Visit) -> bool:
-        """Say whether whoever visits has a second factor."""
+        """Say whether the visitor has a second factor."""
         return await self.factors.has(visit.person.id) or await self._has_passkey(visit)
 
     async def needs_code(self, visit: Visit, *, strict: bool) -> Needed | None:

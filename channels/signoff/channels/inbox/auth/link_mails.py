@@ -105,6 +105,7 @@ class LinkMails:
             until=until,
             link=f"{self._settings.url}{path}",
             browser=work.browser,
+            zone=self._decisions.directory.zone_of(person.id),
         )
 
     @staticmethod

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.browsers import browser_of
-from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
 from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
 from signoff.channels.inbox.forms import own_path
@@ -33,17 +33,17 @@ class LinkPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who may begin a session.
+        auth: Who may begin a session.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._links = Links(decisions.ledger)
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes; links of the command line work where none are mailed."""
-        ways = self._visits.settings.sign_in
+        ways = self._auth.settings.sign_in
         asking: tuple[Route, ...] = (("POST", "/sign-in/link", self.ask),)
         return (
             *(asking if "link" in ways else ()),
@@ -53,7 +53,7 @@ class LinkPages:
 
     async def ask(self, request: Request) -> Response:
         """Have a link mailed; what is answered does not depend on whose address it is."""
-        form = await self._visits.unbound_form(request)
+        form = await self._auth.unbound_form(request)
         to, address = own_path(form.get("next", "")), form.get("address", "")
         secret = new_secret(request.cookies.get(self._cookie, ""))
         try:
@@ -65,10 +65,10 @@ class LinkPages:
                 peer=peer_of(request),
             )
         except TooManyAttempts:
-            return self._visits.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
+            return self._auth.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
         answer = page("link_sent", address=address, minutes=int(LASTS.total_seconds() // 60))
         # Longer than a link is good for: what is too old is then told so.
-        self._visits.keep(answer, secret, cookie=self._cookie, lasts=2 * LASTS)
+        self._auth.keep(answer, secret, cookie=self._cookie, lasts=2 * LASTS)
         return answer
 
     async def look(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class LinkPages:
 
     async def use(self, request: Request) -> Response:
         """Sign in with a link, and use it up."""
-        form = await self._visits.unbound_form(request)
+        form = await self._auth.unbound_form(request)
         link = await self._links.find(form.get("token", ""))
         person = self._decisions.directory.get(link.person) if link is not None else None
         if link is None or person is None:
@@ -92,7 +92,7 @@ class LinkPages:
         if not self._is_here(request, link):
             return _message("This is another browser", _ELSEWHERE, status=403)
         try:
-            await self._visits.begin(request, person, how=link.how, also=link.used())
+            await self._auth.begin(request, person, how=link.how, also=link.used())
         except Conflict:
             return _message("This link does not work any more", _GONE, status=410)
         # The cookie stays as long as it lasts: another link that was asked for works as well.
@@ -103,7 +103,7 @@ class LinkPages:
 
     @property
     def _cookie(self) -> str:
-        return f"{self._visits.cookie}-link"
+        return f"{self._auth.cookie}-link"
 
 
 def _message(title: str, text: str, *, status: int) -> Response:

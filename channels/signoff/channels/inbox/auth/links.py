@@ -84,7 +84,7 @@ class Links:
             peer: Where it is.
 
         Raises:
-            TooManyAttempts: For this address, whoever's it is, or from this peer.
+            TooManyAttempts: For this address, whosever it is, or from this peer.
         """
         wanted = identity_key(address)
         about = hashed(wanted)

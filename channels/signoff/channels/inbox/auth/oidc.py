@@ -263,7 +263,7 @@ class OpenId:
             log.warning("inbox.oidc_token_refused", error=f"{type(error).__name__}: {error}")
             raise SignInError(
                 "What your company's sign-in has answered does not prove who you are. Begin anew; "
-                "if it goes on, ask whoever runs Signoff."
+                "if it goes on, ask your Signoff administrator."
             ) from error
         return dict(claims)
 
@@ -292,13 +292,13 @@ class OpenId:
         address, verified = claims.get("email"), claims.get("email_verified")
         if not isinstance(address, str) or "@" not in address:
             raise SignInError(
-                "Your company's sign-in does not say which email address is yours. Ask whoever "
-                "runs Signoff."
+                "Your company's sign-in does not say which email address is yours. Ask "
+                "your Signoff administrator."
             )
         if verified is not True:
             raise SignInError(
                 f"Your company's sign-in has not verified that {address} is yours. Verify it "
-                "there, or ask whoever runs it."
+                "there, or ask your Signoff administrator."
             )
         return address
 
@@ -362,7 +362,7 @@ def _told(code: str) -> str:
         return "Your company's sign-in has not let you in, or you have left it."
     # A word of theirs, which is shown as text; what may be markup is none.
     plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
-    return f"Your company's sign-in says {plain!r}. Begin anew, or ask whoever runs Signoff."
+    return f"Your company's sign-in says {plain!r}. Begin anew, or ask your Signoff administrator."
 
 
 def _made(what: str, state: str, secret: str) -> str:

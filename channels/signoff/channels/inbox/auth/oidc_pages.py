@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
-from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.auth.sessions import How
@@ -31,16 +31,16 @@ class OidcPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who may begin a session.
+        auth: Who may begin a session.
         settings: The provider.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits, settings: OidcSettings) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext, settings: OidcSettings) -> None:
         self._decisions = decisions
-        self._visits = visits
+        self._auth = auth
         self._throttle = Throttle(decisions.ledger.store)
-        self._openid = OpenId(decisions.ledger, settings, visits.settings.url)
-        self._cookie = f"{visits.cookie}-oidc"
+        self._openid = OpenId(decisions.ledger, settings, auth.settings.url)
+        self._cookie = f"{auth.cookie}-oidc"
 
     def routes(self) -> Sequence[Route]:
         """Return the routes.
@@ -58,14 +58,14 @@ class OidcPages:
         to = own_path(request.query_params.get("next", ""))
         peer = hashed(network_of(peer_of(request)))
         if not await self._throttle.allow(Rule(f"tries:oidc:peer:{peer}", *_PEER_LIMIT)):
-            return self._visits.sign_in_page(to, status=429, alert=TOO_MANY)
+            return self._auth.sign_in_page(to, status=429, alert=TOO_MANY)
         secret = new_secret(request.cookies.get(self._cookie, ""))
         try:
             place = await self._openid.begin(to=to, secret=secret)
         except SignInError as error:
-            return self._visits.sign_in_page(to, status=502, alert=str(error))
+            return self._auth.sign_in_page(to, status=502, alert=str(error))
         answer = go(place)
-        self._visits.keep(answer, secret, cookie=self._cookie, lasts=LASTS)
+        self._auth.keep(answer, secret, cookie=self._cookie, lasts=LASTS)
         return answer
 
     async def callback(self, request: Request) -> Response:
@@ -78,8 +78,9 @@ class OidcPages:
         person = self._decisions.directory.find(found.address)
         if person is None:
             log.warning("inbox.oidc_for_nobody")
-            return _not_in(f"{found.address} is not in the directory. Ask whoever runs Signoff.")
-        await self._visits.begin(request, person, how=How.OIDC)
+            why = f"{found.address} is not in the directory. Ask your Signoff administrator."
+            return _not_in(why)
+        await self._auth.begin(request, person, how=How.OIDC)
         return go(own_path(found.to))
 
 

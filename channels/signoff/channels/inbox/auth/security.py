@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.browsers import browser_of
-from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visit, Visits, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, Visit, go, peer_of
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
@@ -44,13 +44,13 @@ class SecurityPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
-        self._visits = visits
-        self._passkeys = Passkeys(decisions.ledger, visits.settings)
+        self._auth = auth
+        self._passkeys = Passkeys(decisions.ledger, auth.settings)
         self._throttle = Throttle(decisions.ledger.store)
 
     def routes(self) -> Sequence[Route]:
@@ -65,46 +65,46 @@ class SecurityPages:
             ("POST", "/security/passkeys/remove", self.remove),
             ("POST", "/passkey/offer", self.offer_to_prove),
             ("POST", "/passkey/prove", self.prove),
-            *(signing_in if "passkey" in self._visits.settings.sign_in else ()),
+            *(signing_in if "passkey" in self._auth.settings.sign_in else ()),
         )
         return (
             ("GET", HERE, self.security_page),
             ("POST", "/security/proof", self.show_proof),
             ("POST", "/security/sessions/end", self.end_session),
-            *(with_passkeys if self._visits.settings.has_passkeys else ()),
+            *(with_passkeys if self._auth.settings.has_passkeys else ()),
         )
 
     async def security_page(self, request: Request) -> Response:
         """Show how somebody signs in, and where they are signed in."""
-        return await self._shown(await self._visits.of(request))
+        return await self._shown(await self._auth.of(request))
 
     async def show_proof(self, request: Request) -> Response:
         """Take a second factor, without which nothing here is changed."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        visit, status, alert = await self._visits.proven(visit, form, strict=True)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
+        visit, status, alert = await self._auth.proven(visit, form, strict=True)
         if alert:
             return await self._shown(visit, status=status, alert=alert)
         return go(f"{ROOT}{HERE}")
 
     async def end_session(self, request: Request) -> Response:
         """End one of one's own sessions."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        await self._visits.sessions.end_one(form.get("session", ""), visit.person.id)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
+        await self._auth.sessions.end_one(form.get("session", ""), visit.person.id)
         return go(f"{ROOT}{HERE}")
 
     async def offer_to_add(self, request: Request) -> Response:
         """Begin to add a passkey: for who gives a second factor, or a code of an operator."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         invitation = None
         if form.get("invitation", "").strip():
             invitation = await invited(self._decisions.ledger, visit.person.id, form["invitation"])
             if invitation is None:
                 return _problem(_NOT_INVITED)
         else:
-            visit, status, alert = await self._visits.proven(visit, form, strict=True)
+            visit, status, alert = await self._auth.proven(visit, form, strict=True)
             if alert:
                 return _problem(alert, status=status)
         try:
@@ -115,8 +115,8 @@ class SecurityPages:
 
     async def add(self, request: Request) -> Response:
         """Add the passkey that the browser has made."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         name = clean_text(form.get("name", "")).strip()[:_LONGEST_NAME].strip()
         name = name or browser_of(request.headers.get("user-agent", ""))
         try:
@@ -127,9 +127,9 @@ class SecurityPages:
 
     async def remove(self, request: Request) -> Response:
         """Remove a passkey: for who gives a second factor."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        visit, status, alert = await self._visits.proven(visit, form, strict=True)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
+        visit, status, alert = await self._auth.proven(visit, form, strict=True)
         try:
             if not alert:
                 await self._passkeys.remove(visit.person, form.get("passkey", ""))
@@ -141,8 +141,8 @@ class SecurityPages:
 
     async def offer_to_prove(self, request: Request) -> Response:
         """Begin to prove who somebody is."""
-        visit = await self._visits.of(request)
-        await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        await self._auth.form(visit)
         try:
             return _json(await self._passkeys.offer_to_prove(visit.session))
         except PasskeyRefused as error:
@@ -150,18 +150,18 @@ class SecurityPages:
 
     async def prove(self, request: Request) -> Response:
         """Take a passkey as the second factor of a session."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         try:
             await self._passkeys.prove(visit.session, form.get("credential", ""))
         except PasskeyRefused as error:
             return _problem(str(error))
-        await self._visits.raised(visit, "passkey")
+        await self._auth.raised(visit, "passkey")
         return _json("{}")
 
     async def offer_to_sign_in(self, request: Request) -> Response:
         """Begin to sign in."""
-        await self._visits.unbound_form(request)
+        await self._auth.unbound_form(request)
         peer = hashed(network_of(peer_of(request)))
         if not await self._throttle.allow(Rule(f"tries:passkey:peer:{peer}", *_PEER_LIMIT)):
             return _problem(TOO_MANY, status=429)
@@ -169,22 +169,23 @@ class SecurityPages:
 
     async def sign_in(self, request: Request) -> Response:
         """Sign in with a passkey, which is a second factor as well."""
-        form = await self._visits.unbound_form(request)
+        form = await self._auth.unbound_form(request)
         to = own_path(form.get("next", ""))
         try:
             person, used = await self._passkeys.sign_in(
                 form.get("credential", ""), self._decisions.directory
             )
-            await self._visits.begin(request, person, how=How.PASSKEY, factor="passkey", also=used)
+            await self._auth.begin(request, person, how=How.PASSKEY, factor="passkey", also=used)
         except PasskeyRefused as error:
-            return self._visits.sign_in_page(to, status=401, alert=str(error))
+            return self._auth.sign_in_page(to, status=401, alert=str(error))
         except Conflict:
-            return self._visits.sign_in_page(to, status=401, alert=_USED)
+            return self._auth.sign_in_page(to, status=401, alert=_USED)
         return go(to)
 
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
-        visits, person = self._visits, visit.person
-        needed = await visits.needs_code(visit, strict=True)
+        auth, person = self._auth, visit.person
+        zone = self._decisions.directory.zone_of(person.id)
+        needed = await auth.needs_code(visit, strict=True)
         return page(
             "security",
             status=status,
@@ -192,15 +193,15 @@ class SecurityPages:
             session=visit.session,
             here=HERE,
             alert=alert,
-            has_app=await visits.factors.has(person.id),
-            able=visits.settings.has_passkeys,
+            has_app=await auth.factors.has(person.id),
+            able=auth.settings.has_passkeys,
             ask_code=needed,
             passkeys=[
                 {
                     "id": one.id,
                     "name": one.name,
-                    "added": moment(one.added),
-                    "used": moment(one.used) if one.used is not None else "",
+                    "added": moment(one.added, zone),
+                    "used": moment(one.used, zone) if one.used is not None else "",
                 }
                 for one in await passkeys_of(self._decisions.ledger, person.id)
             ],
@@ -209,11 +210,11 @@ class SecurityPages:
                     "id": one.id,
                     "browser": one.browser or "A browser",
                     "how": _HOW[one.how],
-                    "began": moment(one.began),
-                    "seen": moment(one.seen),
+                    "began": moment(one.began, zone),
+                    "seen": moment(one.seen, zone),
                     "here": one.id == visit.session.id,
                 }
-                for one in await visits.sessions.open(person.id)
+                for one in await auth.sessions.open(person.id)
             ],
         )
 

@@ -161,7 +161,7 @@ class Sessions:
     async def prove(self, session: Session, factor: str) -> tuple[Session, str]:
         """Note that a second factor was given just now, and give the session another name.
 
-        Whoever had got hold of the name before has nothing of what it may do from now on.
+        Someone who had got hold of the name before has nothing of what it may do from now on.
 
         Returns:
             The session, and its name; "" where it has ended meanwhile.

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import TOO_MANY, Route, Visits, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
 from signoff.channels.inbox.forms import own_path
@@ -26,50 +26,50 @@ class SigningPages:
 
     Args:
         decisions: The ledger.
-        visits: The sessions, and who may begin one.
+        auth: The sessions, and who may begin one.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         codes: tuple[Route, ...] = (("POST", "/sign-in", self.sign_in),)
         return (
             ("GET", "/sign-in", self.shown),
-            *(codes if "code" in self._visits.settings.sign_in else ()),
+            *(codes if "code" in self._auth.settings.sign_in else ()),
             ("POST", "/sign-out", self.sign_out),
         )
 
     async def shown(self, request: Request) -> Response:
         """Show the ways to sign in."""
-        return self._visits.sign_in_page(own_path(request.query_params.get("next", "")))
+        return self._auth.sign_in_page(own_path(request.query_params.get("next", "")))
 
     async def sign_in(self, request: Request) -> Response:
         """Sign somebody in, under a new session name whatever there was before."""
-        visits = self._visits
-        form = await visits.unbound_form(request)
+        auth = self._auth
+        form = await auth.unbound_form(request)
         to, address = own_path(form.get("next", "")), form.get("address", "")
         try:
-            found = await visits.sign_in.by_address(
+            found = await auth.sign_in.by_address(
                 address, form.get("code", ""), peer=peer_of(request)
             )
         except TooManyAttempts:
-            return visits.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
+            return auth.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
         if found is None:
-            return visits.sign_in_page(to, address=address, status=401, alert=_WRONG)
-        await visits.begin(request, found, how=How.CODE, factor="totp")
+            return auth.sign_in_page(to, address=address, status=401, alert=_WRONG)
+        await auth.begin(request, found, how=How.CODE, factor="totp")
         return go(to)
 
     async def sign_out(self, request: Request) -> Response:
         """End this session, or all of the person's."""
-        visits = self._visits
-        visit = await visits.of(request)
-        form = await visits.form(visit)
+        auth = self._auth
+        visit = await auth.of(request)
+        form = await auth.form(visit)
         if form.get("everywhere"):
             await sign_out_everywhere(self._ledger, visit.person.id, by=visit.person.id)
-        await visits.sessions.end(request.cookies.get(visits.cookie, ""))
+        await auth.sessions.end(request.cookies.get(auth.cookie, ""))
         answer = go(f"{ROOT}/sign-in")
-        visits.forget(answer)
+        auth.forget(answer)
         return answer

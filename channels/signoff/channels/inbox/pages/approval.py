@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from starlette.requests import Request
@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.form_fields import fields
-from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
+from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
-from signoff.channels.inbox.pages.history import story
+from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live, page
 from signoff.channels.words.phrases import moment
@@ -50,13 +50,13 @@ class ApprovalPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -64,7 +64,7 @@ class ApprovalPages:
 
     async def approval_page(self, request: Request) -> Response:
         """Show one approval."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         return await self.shown(visit, await self.of_path(visit))
 
     async def of_path(self, visit: Visit) -> Approval:
@@ -86,7 +86,7 @@ class ApprovalPages:
     ) -> Response:
         """Show an approval as it stands at this moment, and what was tried in vain."""
         try:
-            approval, run, now = await self._ledger.standing(approval.id)
+            approval, run, now = await self._ledger.current(approval.id)
         except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
             raise NotFound from error
         person, directory, turns = (
@@ -98,7 +98,7 @@ class ApprovalPages:
         moved = advance(approval, directory, now=now, turns=turns)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
-        tried = tried or Tried()
+        tried, zone = tried or Tried(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
         return page(
             "approval",
@@ -108,10 +108,10 @@ class ApprovalPages:
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,
-            story=story(here, run, events, person, directory, now=now, turns=turns),
+            history=history_of(here, run, events, person, directory, now=now, turns=turns),
             now=now,
-            state=_state(here, shape, now),
-            moment=moment,
+            state=_state(here, shape, now, zone),
+            moment=lambda at: moment(at, zone),
             controls=controls(
                 fields(here) if shape.may.decide else (),
                 tried.form if tried.move in _FORM else {},
@@ -121,7 +121,7 @@ class ApprovalPages:
             spans=[format_duration(one) for one in _SPANS if one < shape.may.extend]
             + [format_duration(shape.may.extend)],
             open_question=here.open_question,
-            ask_code=await self._visits.needs_code(visit, strict=here.in_two_steps),
+            ask_code=await self._auth.needs_code(visit, strict=here.in_two_steps),
             tried=tried,
             alert=tried.alert,
             # What was sent and not taken would be gone with all of it.
@@ -132,10 +132,10 @@ class ApprovalPages:
 _FORM: Final = frozenset({"approve", "reject"})
 
 
-def _state(approval: Approval, shape: View, now: datetime) -> str:
-    """Say in a sentence how it stands: for whoever looks on while it changes."""
+def _state(approval: Approval, shape: View, now: datetime, zone: tzinfo) -> str:
+    """Say in a sentence how it stands: for those who look on while it changes."""
     if shape.over is not None:
-        at = f" Ended {moment(shape.ended)}." if shape.ended else ""
+        at = f" Ended {moment(shape.ended, zone)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"
     claimed = f"{shape.card.claimed} has claimed it" if approval.claim_at(now) else ""
     said = f"{len(shape.card.comments)} comments" if shape.card.comments else ""

@@ -1,4 +1,4 @@
-"""Being away, on the inbox page: what is known, and what whoever is signed in says about it."""
+"""Being away, on the inbox page: what is known, and what the person signed in says about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import hand_over, waits_for
 from signoff.channels.absence import handed_words, person_called
-from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.channels.inbox.templating import page
 from signoff.core.approvals.moves import Actor
@@ -27,12 +27,12 @@ class AwayPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who is away.
+        auth: Who is away.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -43,8 +43,8 @@ class AwayPages:
         )
 
     async def away_page(self, request: Request) -> Response:
-        """Show when whoever is signed in is away."""
-        return await self._shown(await self._visits.of(request))
+        """Show when the person signed in is away."""
+        return await self._shown(await self._auth.of(request))
 
     async def leave(self, request: Request) -> Response:
         """Note that somebody is away, and who decides instead."""
@@ -61,13 +61,13 @@ class AwayPages:
     ) -> Response:
         """Note an absence.
 
-        Whoever stands in decides. So who has a second factor, and may be asked what takes one,
+        The stand-in decides. So a person who has a second factor, and may be asked what takes one,
         gives it: a session alone hands on no more than it may decide.
         """
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
-        strict = await self._visits.has_factor(visit)
-        visit, status, alert = await self._visits.proven(visit, form, strict=strict)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
+        strict = await self._auth.has_factor(visit)
+        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
         try:
             if not alert:
                 given = Assurance.SECOND_FACTOR if strict else Assurance.ACCOUNT
@@ -88,7 +88,7 @@ class AwayPages:
         person, now = visit.person, await self._decisions.ledger.now()
         directory = await self._decisions.people.directory()
         present = directory.get(person.id) or person
-        absence, has_factor = present.absence(now), await self._visits.has_factor(visit)
+        absence, has_factor = present.absence(now), await self._auth.has_factor(visit)
         later = sorted(
             (one for one in present.away if one.start > present.day(now)), key=lambda one: one.start
         )
@@ -100,7 +100,7 @@ class AwayPages:
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),
-            ask_code=await self._visits.needs_code(visit, strict=has_factor),
+            ask_code=await self._auth.needs_code(visit, strict=has_factor),
             has_factor=has_factor,
             waiting=[
                 {"id": one.id, "call": one_line(one.call.name)}

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions, Refused
-from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.auth.context import AuthContext, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
@@ -73,13 +73,13 @@ class BatchPages:
 
     Args:
         decisions: Makes the moves.
-        visits: Who looks and answers.
+        auth: Who looks and answers.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -87,8 +87,10 @@ class BatchPages:
 
     async def look(self, request: Request) -> Response:
         """Show the calls that were ticked, or the first of all that can be, each in full."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         now, person = await self._ledger.now(), visit.person
+        directory = self._decisions.directory
+        zone = directory.zone_of(person.id)
         items, left, more = list[Item](), list[Outcome](), 0
         wanted = request.query_params.getlist("id")
         if not wanted and request.query_params.get("all"):
@@ -103,8 +105,8 @@ class BatchPages:
             elif problem := self._problem(approval, person, now):
                 left.append(Outcome(page_of(approval.id), self._title(approval), problem))
             else:
-                shape, due = card(approval, self._decisions.directory), approval.deadline
-                items.append(Item(shape, page_of(approval.id), When.of(due, now)))
+                shape, due = card(approval, directory), approval.deadline
+                items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
         return page(
             "batch",
             who=person,
@@ -117,8 +119,8 @@ class BatchPages:
 
     async def approve(self, request: Request) -> Response:
         """Approve each of the calls that were shown, and say what became of it."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         shown = {
             name.removeprefix(_FIELD): digest
             for name, digest in form.items()
@@ -126,7 +128,7 @@ class BatchPages:
         }
         ids = _some(list(shown))
         # No second factor: what takes one is never approved with others.
-        proof = await self._visits.evidence(visit)
+        proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
         return page(

@@ -22,7 +22,7 @@ from signoff.broker.decisions import Decisions, Extras, Refused
 from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
-from signoff.channels.inbox.auth.context import Route, Visit, Visits, go
+from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
@@ -94,14 +94,14 @@ class MovePages:
 
     Args:
         decisions: Makes the moves.
-        visits: Who sends.
+        auth: Who sends.
         pages: Show how it then stands.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits, pages: ApprovalPages) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext, pages: ApprovalPages) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
         self._pages = pages
 
     def routes(self) -> Sequence[Route]:
@@ -127,9 +127,9 @@ class MovePages:
     async def _take(
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
-        """Make a move, once, if the session says that it is whoever may."""
-        visit = await self._visits.of(request)
-        form = await self._visits.form(visit)
+        """Make a move, once, if the session is that of someone who may."""
+        visit = await self._auth.of(request)
+        form = await self._auth.form(visit)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
             actor = Actor(visit.person, CHANNEL)
@@ -140,7 +140,7 @@ class MovePages:
         if await self._ledger.raw(guard) is not None:
             return there
         strict = name in _STRICT and approval.in_two_steps
-        visit, status, alert = await self._visits.proven(visit, form, strict=strict)
+        visit, status, alert = await self._auth.proven(visit, form, strict=strict)
         if alert:
             tried = Tried(name, form, alert)
             return await self._pages.shown(visit, approval, status=status, tried=tried)
@@ -182,7 +182,7 @@ class MovePages:
     async def _actor(self, name: str, sent: Sent, *, strict: bool) -> Actor:
         """Return as whom a form is sent, and how that is proven."""
         acting = collaboration.acting(sent.approval, sent.person, self._decisions.directory)
-        proof = dict(await self._visits.evidence(sent.visit))
+        proof = dict(await self._auth.evidence(sent.visit))
         operates = isinstance(acting, Operator) and name in _OPERATED
         if operates:
             proof["role"] = Role.OPERATOR.value
@@ -227,7 +227,7 @@ def _reassignment(sent: Sent, directory: Directory) -> Move:
 
 
 def _withdrawal(sent: Sent, directory: Directory) -> Move:
-    """Return what withdraws it: as the requester, or as whoever runs Signoff, with a reason."""
+    """Return what withdraws it: as the requester, or as an operator, with a reason."""
     reason = sent.text("reason")
     if not reason and isinstance(
         collaboration.acting(sent.approval, sent.person, directory), Operator

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from signoff.broker.ledger.listing import Place
 from signoff.channels.inbox.forms import BadForm
 from signoff.core.approvals.search import Search
-from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.approvals.search_terms import Due, Sort, Status
 
 _LONGEST: Final = 200
 
@@ -24,18 +24,18 @@ SORTS: Final = {
     Sort.NEWEST: "Newest first",
 }
 WAITING: Final = {
-    Standing.FREE: "Not claimed",
-    Standing.CLAIMED: "Claimed",
-    Standing.QUESTION: "Waiting for the requester",
+    Status.FREE: "Not claimed",
+    Status.CLAIMED: "Claimed",
+    Status.QUESTION: "Waiting for the requester",
 }
 ENDED: Final = {
-    Standing.APPROVED: "Approved",
-    Standing.REJECTED: "Rejected",
-    Standing.TIMED_OUT: "Timed out",
-    Standing.WITHDRAWN: "Withdrawn",
-    Standing.SUPERSEDED: "Superseded",
+    Status.APPROVED: "Approved",
+    Status.REJECTED: "Rejected",
+    Status.TIMED_OUT: "Timed out",
+    Status.WITHDRAWN: "Withdrawn",
+    Status.SUPERSEDED: "Superseded",
 }
-ANY: Final = {Standing.PENDING: "Pending", **WAITING, **ENDED}
+ANY: Final = {Status.PENDING: "Pending", **WAITING, **ENDED}
 DUES: Final = {
     Due.OVERDUE: "Overdue",
     Due.HOUR: "Within an hour",
@@ -76,7 +76,7 @@ class Wanted(Search):
             raise BadForm("This address names no page of the list. Go to its first one.") from error
         return cls(
             **found,
-            state=_choice(query, "state", Standing),
+            state=_choice(query, "state", Status),
             due=_choice(query, "due", Due),
             sort=_choice(query, "sort", Sort) or sort,
             after=after,

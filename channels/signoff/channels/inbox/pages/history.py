@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Final
 
 from signoff.channels.words.phrases import moment
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.hiding import without_secrets
 from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Turns
@@ -64,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class History:
     """All of it.
 
     Attributes:
@@ -84,7 +86,7 @@ class Story:
     result: Result | None = None
 
 
-def story(
+def history_of(
     approval: Approval,
     run: Run,
     events: Sequence[Event],
@@ -93,18 +95,19 @@ def story(
     *,
     now: datetime,
     turns: Turns = NO_TURNS,
-) -> Story:
+) -> History:
     """Return what a person is told of an approval that they may see.
 
     What became of the cards is for those who are asked, and for operators and auditors. What the
-    agent said in the end is for them who see all, for whoever has asked and whoever has decided.
+    agent said in the end is for those who see all, for the requester and for those who decided.
     """
-    names, waits = _Names(directory), partial(_waits_for, approval, directory, now)
+    names = _Names(directory, directory.zone_of(person.id))
+    waits = partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)
-    inside = person.sees_all or not mine
+    inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
-    return Story(
+    return History(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
         sent=tuple(_sent(one, names, waits(one)) for one in approval.asked) if inside else (),
@@ -115,10 +118,10 @@ def story(
 
 
 class _Names:
-    """Names people; an id that is nobody's stays as it is."""
+    """Names people and moments for a reader; an id that is nobody's stays as it is."""
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    def __init__(self, directory: Directory, zone: tzinfo) -> None:
+        self._directory, self._zone = directory, zone
 
     def __call__(self, identity: object) -> str:
         person = self._directory.find(str(identity)) if identity else None
@@ -129,6 +132,13 @@ class _Names:
         listed = people if isinstance(people, Iterable) and not isinstance(people, str) else ()
         named = dict.fromkeys(self(str(one).removeprefix("#")) for one in listed)
         return ", ".join(named) or "nobody"
+
+    def moment(self, text: object) -> str:
+        """Write a moment of the audit by the clock of the reader."""
+        try:
+            return moment(datetime.fromisoformat(str(text)), self._zone)
+        except ValueError:
+            return one_line(str(text))
 
 
 _INSIDE: Final = frozenset(
@@ -187,7 +197,7 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
         case What.HELD | What.DELIVERED | What.UNDELIVERED | What.DELAYED:
             return _way_of_card(event, names)
         case What.CLAIMED:
-            return f"{by} claimed it until {_moment(more.get('until'))}"
+            return f"{by} claimed it until {names.moment(more.get('until'))}"
         case What.RELEASED:
             whose = names(more.get("of", ""))
             return f"The claim by {whose} ended" if not event.by else f"{by} released it"
@@ -198,12 +208,12 @@ def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for
             left = f"{who} has left or is away"
             return f"{left}; {to} can answer as well" if more.get("to") else left
         case What.EXTENDED:
-            until = _moment(more.get("until"))
+            until = names.moment(more.get("until"))
             return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
         case What.VOTED:
             return f"{by} {'approved' if more.get('verdict') == Outcome.APPROVE else 'rejected'}"
         case What.GRANTED:
-            return f"{by} approved similar calls until {_moment(more.get('until'))}"
+            return f"{by} approved similar calls until {names.moment(more.get('until'))}"
     if event.by and event.what in _BY:
         return _BY[event.what].format(by=by)
     kind = event.what.value.replace("_", " ")
@@ -214,18 +224,11 @@ def _way_of_card(event: Event, names: _Names) -> str:
     """Say what became of a card, or of a message to somebody who does not decide."""
     to = names(str(event.more.get("to", "")).removeprefix("#"))
     if event.what is What.HELD:
-        return f"Waits for the working hours of {to}, until {_moment(event.more.get('until'))}"
+        return f"Waits for the working hours of {to}, until {names.moment(event.more.get('until'))}"
     done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
     if notice := event.more.get("notice"):
         done = {What.DELIVERED: f"Informed ({one_line(str(notice))})"}
     return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
-
-
-def _moment(text: object) -> str:
-    try:
-        return moment(datetime.fromisoformat(str(text)))
-    except ValueError:
-        return one_line(str(text))
 
 
 def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
@@ -343,9 +346,10 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
     what = _CAME_OF.get(approval.handoff)
     if what is None or approval.state is State.SUPERSEDED:
         return None
+    secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(
         what,
-        gave=shown(approval.result)[:_LONGEST] if whole else "",
-        said=shown(run.text)[:_LONGEST] if whole and done else "",
+        gave=shown(masked(approval).result)[:_LONGEST] if whole else "",
+        said=shown(without_secrets(run.text, secrets))[:_LONGEST] if whole and done else "",
     )

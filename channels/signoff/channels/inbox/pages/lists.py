@@ -14,7 +14,7 @@ from signoff.broker.backlog import ALL, names_for, names_of, summaries
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
-from signoff.channels.inbox.auth.context import NotFound, Route, Visit, Visits
+from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
 from signoff.channels.inbox.pages.filters import (
     ANY,
     DUES,
@@ -29,7 +29,7 @@ from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live, page
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
-from signoff.core.approvals.search_terms import Sort, Standing
+from signoff.core.approvals.search_terms import Sort, Status
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
@@ -60,7 +60,7 @@ class _Source:
     title: str
     index: str
     orders: Mapping[Sort, tuple[str, bool]]
-    states: Mapping[Standing, str]
+    states: Mapping[Status, str]
     empty: str
     counts: str = ""
     section: str = ""
@@ -104,13 +104,13 @@ class ListPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -124,8 +124,8 @@ class ListPages:
         )
 
     async def mine(self, request: Request) -> Response:
-        """Show what waits for whoever is signed in."""
-        visit = await self._visits.of(request)
+        """Show what waits for the person signed in."""
+        visit = await self._auth.of(request)
         source = _Source(
             here="/",
             title="Your approvals",
@@ -139,7 +139,7 @@ class ListPages:
 
     async def queue(self, request: Request) -> Response:
         """Show what waits in a queue, to its members and to those who see all."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         name = str(request.path_params["name"])
         queue = self._decisions.directory.queues.get(name)
         if queue is None or not (visit.person.id in queue.members or visit.person.sees_all):
@@ -158,7 +158,7 @@ class ListPages:
 
     async def asked(self, request: Request) -> Response:
         """Show what somebody has asked for, and where it stands."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         source = _Source(
             here="/asked",
             title="Your requests",
@@ -171,7 +171,7 @@ class ListPages:
 
     async def all(self, request: Request) -> Response:
         """Show all that waits, to those who see all."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         if not visit.person.sees_all:
             raise NotFound
         source = _Source(
@@ -187,7 +187,7 @@ class ListPages:
 
     async def ended(self, request: Request) -> Response:
         """Show what has ended, as far as the person may see it."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         source = _Source(
             here="/ended",
             title="Ended requests",
@@ -200,7 +200,7 @@ class ListPages:
 
     async def queues(self, request: Request) -> Response:
         """Show the queues of a person: how much waits in each, how long, and on whom."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         person, directory = visit.person, self._decisions.directory
         # Of everything only what is due next is read, however many queues there are.
         every = [ALL] if person.sees_all else []
@@ -285,8 +285,8 @@ def _row(one: Waiting, person: Person, directory: Directory, now: datetime) -> Q
         path=f"{ROOT}/queues/{name}",
         member=person.id in directory.queues[name].members,
         waiting=one.waiting,
-        oldest=When.of(one.oldest, now),
-        next_due=When.of(one.next_due, now),
+        oldest=When.of(one.oldest, now, directory.zone_of(person.id)),
+        next_due=When.of(one.next_due, now, directory.zone_of(person.id)),
         overdue=one.overdue,
         claimed=len(one.claimed),
         waits_on=names(one.on, directory),

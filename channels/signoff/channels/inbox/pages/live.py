@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.follow import Entry, batches, latest, since
-from signoff.channels.inbox.auth.context import Route, SignInFirst, Visit, Visits
+from signoff.channels.inbox.auth.context import AuthContext, Route, SignInFirst, Visit
 from signoff.channels.inbox.pages.views import may_see
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import LedgerError
@@ -174,11 +174,11 @@ class LivePages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
-        self._visits = visits
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
+        self._auth = auth
         self._hub = Hub(decisions)
 
     def routes(self) -> Sequence[Route]:
@@ -188,7 +188,7 @@ class LivePages:
     async def live(self, request: Request) -> Response:
         """Tell a page what changes, from where it was rendered on, until its session ends."""
         try:
-            visit = await self._visits.of(request, used=False)
+            visit = await self._auth.of(request, used=False)
         except SignInFirst:
             # Not the page to sign in, as elsewhere: the browser would try again and again.
             return PlainTextResponse("Nobody is signed in.\n", 401, headers=_HEADERS)
@@ -214,7 +214,7 @@ class LivePages:
                 async with asyncio.timeout(HEARTBEAT):
                     await self._hub.catch_up(listener, start)
             while True:
-                alive = await self._visits.sessions.stands(visit.session)
+                alive = await self._auth.sessions.stands(visit.session)
                 if listener.closed or not alive:
                     # The browser connects again, and learns whether there is another session.
                     return

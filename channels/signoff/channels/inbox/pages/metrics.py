@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, names_for, names_of, summaries
 from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import Route, Visits
+from signoff.channels.inbox.auth.context import AuthContext, Route
 from signoff.channels.inbox.pages.rows import When
 from signoff.channels.inbox.templating import page
 from signoff.core.approvals.approval import State
@@ -95,12 +95,12 @@ class ChartPages:
 
     Args:
         decisions: The ledger and the people.
-        visits: Who looks.
+        auth: Who looks.
     """
 
-    def __init__(self, decisions: Decisions, visits: Visits) -> None:
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
         self._decisions = decisions
-        self._visits = visits
+        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -108,7 +108,7 @@ class ChartPages:
 
     async def charts(self, request: Request) -> Response:
         """Show the figures: of everything to who sees all, to others of the queues they are in."""
-        visit = await self._visits.of(request)
+        visit = await self._auth.of(request)
         person, ledger = visit.person, self._decisions.ledger
         queues = self._queues(person)
         # Of everything only what is due next is read, however many queues there are.
@@ -125,7 +125,7 @@ class ChartPages:
             looked=len(ended),
             most=LOOKED,
             figures=found,
-            since=When.of(found.since, now),
+            since=When.of(found.since, now, self._decisions.directory.zone_of(person.id)),
             waiting=waiting,
             took=[(_called(one.name), one, coarse(one.p50), coarse(one.p90)) for one in found.took],
             came=found.came[:ROWS],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from signoff.channels.inbox.settings import page_of
@@ -28,14 +28,14 @@ class When:
     about: str = ""
 
     @classmethod
-    def of(cls, at: datetime | None, now: datetime) -> When | None:
-        """Return a moment as it is shown; None stays None."""
+    def of(cls, at: datetime | None, now: datetime, zone: tzinfo) -> When | None:
+        """Return a moment as it is shown to somebody in a time zone; None stays None."""
         if at is None:
             return None
         about = f"{roughly(now - at)} ago" if at <= now else f"in {roughly(at - now)}"
         if timedelta() <= now - at < timedelta(minutes=1):
             about = "just now"
-        return cls(at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), moment(at), about)
+        return cls(at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), moment(at, zone), about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +88,16 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     """Return an approval as a line of a list that a person looks at."""
     shape, pending = card(approval, directory), approval.state is State.PENDING
     parts = (shape.level, shape.progress) if pending else ()
-    decision = approval.decision
+    decision, zone = approval.decision, directory.zone_of(person.id)
     return Line(
         id=approval.id,
         path=page_of(approval.id),
-        title=shape.title,
+        title=shape.line,
         what=_shortened(", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)),
         requester=shape.requester,
-        since=When.of(approval.opened_at, now),
-        due=When.of(approval.deadline, now) if pending else None,
-        ended=When.of(decision.at, now) if decision is not None else None,
+        since=When.of(approval.opened_at, now, zone),
+        due=When.of(approval.deadline, now, zone) if pending else None,
+        ended=When.of(decision.at, now, zone) if decision is not None else None,
         waits_on=names(approval.ballot.awaited, directory) if pending else "",
         level=" · ".join(filter(None, parts)),
         chips=tuple(_chips(approval, person, directory, now)),
@@ -106,7 +106,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
 
 
 def may_answer(approval: Approval, person: Person, directory: Directory, now: datetime) -> bool:
-    """Say whether an answer of a person is waited for, as far as one can say beforehand."""
+    """Say whether an answer of a person is waited for, as far as one can say in advance."""
     claim = approval.claim_at(now)
     return (
         approval.state is State.PENDING

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import islice
 from typing import Final
 
 from signoff.channels.words import levels, phrases
 from signoff.channels.words.phrases import Words, moment
+from signoff.channels.words.status import INFORMED
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.parts import Assurance, mark_of
 from signoff.core.base.errors import DecisionRefused
-from signoff.core.cards.card import Card, Row, card, one_line, shown
+from signoff.core.cards.card import Card, Row, card, rows_of, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import givers
+from signoff.core.payloads.payload import LONE_FIELD
 from signoff.core.policies.levels import turn_of
 
 _MOST_NAMES: Final = 200
@@ -118,8 +120,8 @@ class View:
 def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
     """Say whether a person may see an approval.
 
-    Whoever is asked or was, whoever has asked for it, the others of its queues, and operators and
-    auditors may.
+    Its present and former approvers, those who are informed, its requester, the members of its
+    queues, operators and auditors may.
     """
     return person.sees_all or approval.concerns(person, directory)
 
@@ -171,7 +173,7 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
         stage=stage,
         card=card(approval, directory),
         may=allowed,
-        said=_said(approval, step) if step is not None else None,
+        said=_said(approval, step, directory.zone_of(person.id)) if step is not None else None,
         over=over,
         ended=approval.decision.at if approval.decision else None,
         why_not=why_not,
@@ -218,16 +220,19 @@ def _places(
 
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
+    zone = directory.zone_of(person.id)
     if approval.state is not State.PENDING:
-        # Whoever has taken it back reads what all the others read.
+        # The person who has taken it back reads what all the others read.
         reader = "" if approval.state is State.WITHDRAWN else person.id
         return phrases.outcome(approval, reader, directory)
     seats = [one for one in approval.seats if one.person == person.id]
     if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
         last = max(seats, key=lambda one: (one.round, one.level))
-        return levels.went_on(approval, directory, turn_of(max(last.level, 0), last.round))
+        return levels.went_on(
+            approval, directory, turn_of(max(last.level, 0), last.round), zone=zone
+        )
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
-        return phrases.late(approval)
+        return phrases.late(approval, zone=zone)
     return None
 
 
@@ -236,6 +241,8 @@ def _why_not(approval: Approval, person: Person, directory: Directory, now: date
         return "You requested this, so others decide it."
     if not approval.concerns(person, directory):
         return ""
+    if approval.only_informs(person.id):
+        return INFORMED
     try:
         approval.may_decide(person, directory, now=now)
     except DecisionRefused as error:
@@ -248,13 +255,14 @@ def _voted(approval: Approval, person: Person, directory: Directory) -> str:
     return levels.voted(approval, person.id, directory).headline if person.id in said else ""
 
 
-def _said(approval: Approval, step: Decision) -> Said:
-    rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at)}")]
+def _said(approval: Approval, step: Decision, zone: tzinfo) -> Said:
+    rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at, zone)}")]
     if step.reason:
         rows.append(Row(name="Reason", value=shown(step.reason)))
     values = step.proposal if step.proposal is not None else step.payload
     if isinstance(values, dict):
-        rows += [Row(name=one_line(name), value=shown(values[name])) for name in values]
+        rows += rows_of(approval, values)
     elif values is not None:
-        rows.append(Row(name="Value", value=shown(values)))
+        lone = rows_of(approval, {LONE_FIELD: values})
+        rows += [row.model_copy(update={"name": "Value"}) for row in lone]
     return Said(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)

@@ -55,7 +55,7 @@ class SlackLeavings:
         self._who = who
 
     async def view(self, actor: Actor) -> View:
-        """Return the modal for whoever has chosen the shortcut.
+        """Return the modal for the person who has chosen the shortcut.
 
         Raises:
             SlackDeferred: Nobody can say who it was just now.

@@ -13,7 +13,7 @@ import structlog
 from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions, Taken
-from signoff.broker.ledger.ledger import Standing
+from signoff.broker.ledger.ledger import Current
 from signoff.broker.ledger.listing import requests
 from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
@@ -86,7 +86,7 @@ class SlackMenu:
             more=len(waiting) > views.MOST_REQUESTS,
         )
 
-    def view(self, action: str, seen: Standing, person: Person, about: Reference) -> View:
+    def view(self, action: str, seen: Current, person: Person, about: Reference) -> View:
         """Return the modal that a move needs.
 
         Raises:
@@ -109,7 +109,7 @@ class SlackMenu:
         return views.answer_view(shape, about, shown(question.text) if question else "")
 
     async def take(
-        self, submission: Submission, seen: Standing, person: Person, answer: Answer
+        self, submission: Submission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
         """Make the move of a modal, or return what is wrong with it, at its blocks.
 
@@ -134,7 +134,7 @@ class SlackMenu:
         return told_instead(outcome, person, self._decisions.directory)
 
     def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
-        """Refuse whoever may not do this.
+        """Refuse those who may not do this.
 
         Raises:
             DecisionRefused: The person may not.

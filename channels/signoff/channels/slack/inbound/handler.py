@@ -17,7 +17,7 @@ from slack_sdk.models.views import View
 
 from signoff.broker.decisions import Decisions, Refused, Taken
 from signoff.broker.ledger.change import Change
-from signoff.broker.ledger.ledger import Standing
+from signoff.broker.ledger.ledger import Current
 from signoff.channels.answers import Answers, actor_of
 from signoff.channels.form_fields import Field, PayloadErrors, fields
 from signoff.channels.incoming import Answer, Notice, answer_back
@@ -174,7 +174,7 @@ class SlackHandler:
                 "The button's value is not one of ours, or of another message. Nothing was done."
             )
         try:
-            seen = await self._ledger.standing(reference.approval)
+            seen = await self._ledger.current(reference.approval)
         except ApprovalNotFound:
             await self._whisper(click, _NOT_OURS)
             return
@@ -205,7 +205,7 @@ class SlackHandler:
     async def _act(
         self,
         click: Click,
-        seen: Standing,
+        seen: Current,
         reference: Reference,
         person: Person | None,
         answer: Answer,
@@ -232,7 +232,7 @@ class SlackHandler:
             return
         approval.may_decide(person, directory, now=seen.now)
         shown = card(approval, directory)
-        wanted, offered = fields(approval), person.id in shown.beforehand.who
+        wanted, offered = fields(approval), person.id in shown.offer.who
         if click.action == APPROVE:
             _must_fit(approval, person, wanted)
         if click.action in _AT_ONCE:
@@ -257,7 +257,7 @@ class SlackHandler:
         if reference is None:
             raise SlackPayloadUnreadable("The modal's metadata is not ours. Nothing was done.")
         try:
-            seen = await self._ledger.standing(reference.approval)
+            seen = await self._ledger.current(reference.approval)
         except ApprovalNotFound:
             return instead(views.notice_view(_NOT_OURS, ""))
         person = await self._who(submission.actor)
@@ -276,7 +276,7 @@ class SlackHandler:
             return told_instead(Refused(seen.approval, error), person, self._decisions.directory)
 
     async def _filled_in(
-        self, submission: Submission, seen: Standing, person: Person, answer: Answer
+        self, submission: Submission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
         """Decide as a modal says, or return what is wrong with it, at its fields.
 
@@ -353,7 +353,7 @@ class SlackHandler:
             await self._ledger.decide_again(attempt)
 
     async def _whisper(self, click: Click, text: str) -> None:
-        """Tell whoever pressed a card of which the ledger knows nothing."""
+        """Tell the person who pressed a card of which the ledger knows nothing."""
         view = views.notice_view(text, "It may be from another installation, or long over.")
         try:
             await self._open(click, view)
@@ -434,7 +434,7 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
 
 
 def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
-    """Return whoever has sent a modal about this very call.
+    """Return the person who has sent a modal about this very call.
 
     Raises:
         NotAnApprover: It is a stranger, or the modal is about another call.

@@ -198,7 +198,7 @@ class SlackChannel:
             await self._rest(Call(HISTORY), error)
             raise
         except SlackRefused as error:
-            # Without the scope for it a second card is possible; whoever presses it reconciles it.
+            # Without the scope for it a second card is possible; a press on it reconciles it.
             log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
             return None, False
 
@@ -228,7 +228,7 @@ class SlackChannel:
         try:
             return Delivered(f"{channel}/{await self._web.whisper(channel, user, text, said)}")
         except SlackRefused as error:
-            # Whoever has left the conversation meanwhile still gets an answer.
+            # The person who has left the conversation meanwhile still gets an answer.
             log.info("slack.told_directly", message=message.id, problem=str(error))
             return Delivered(str(await self._web.post(await self._conversation(user), text, said)))
 

@@ -147,7 +147,7 @@ def extend_view(card: Card, reference: Reference, most: str) -> View:
         hint=plain(f"Such as 30m, 4h or 1d; {most} at most."),
         element=PlainTextInputElement(action_id=VALUE, max_length=40),
     )
-    form = [_title(card), length, _reason("Why? Whoever waits can read it.", optional=False)]
+    form = [_title(card), length, _reason("Why? The people who wait can read it.", optional=False)]
     return _modal(EXTEND, "Extend", "Extend", reference, form)
 
 
@@ -187,7 +187,7 @@ def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
     """
     first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
     last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
-    # Whoever says to be back has no last day to name.
+    # Someone who is back has no last day to name.
     form: list[Block] = [
         InputBlock(block_id=FIRST_DAY, label=plain("First day"), element=first),
         InputBlock(block_id=LAST_DAY, label=plain("Last day"), element=last, optional=bool(away)),
@@ -306,11 +306,11 @@ def _spans(card: Card) -> InputBlock:
     return InputBlock(
         block_id=SPAN,
         label=plain("Approve calls like it, too, for"),
-        hint=plain(card.beforehand.terms, SECTION),
+        hint=plain(card.offer.terms, SECTION),
         optional=True,
         element=StaticSelectElement(
             action_id=VALUE,
-            options=[Option(value=one, text=plain(one)) for one in card.beforehand.spans],
+            options=[Option(value=one, text=plain(one)) for one in card.offer.spans],
         ),
     )
 

@@ -12,7 +12,7 @@ import typer
 from signoff.cli.commands.approvals import moves, review
 from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
-from signoff.core.approvals.search_terms import Due, Sort, Standing
+from signoff.core.approvals.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def list_(
         ),
     ] = "",
     state: Annotated[
-        Standing | None,
+        Status | None,
         typer.Option(
             help="Only those in this state; `free`, `claimed` and `question` are pending."
         ),
@@ -90,7 +90,7 @@ def list_(
 
         wanted = Search(
             q=search,
-            state=state if everything or state is not None else Standing.PENDING,
+            state=state if everything or state is not None else Status.PENDING,
             queue=queue.removeprefix("queue:"),
             tool=tool,
             app=agent,

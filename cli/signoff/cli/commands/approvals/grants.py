@@ -1,4 +1,4 @@
-"""`signoff grants`: approving calls like one beforehand, and taking that back."""
+"""`signoff grants`: approving calls like one in advance, and taking that back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from signoff.cli.commands.approvals.moves import CHANNEL, length_of
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ def give(
 
     done = with_decisions(ctx, work, rings=True)
     if as_json:
-        write_json(done.model_dump(mode="json"))
+        write_json(_record(done))
         return
     from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415 -- rich
 
+    until = moment(done.expires_at, settings_of(ctx).everybody)
     say(
-        f"{done.id}: {_covers(done)}, {done.uses} times until {moment(done.expires_at)}.\n"
+        f"{done.id}: {_covers(done)}, {done.uses} times until {until}.\n"
         f"`signoff grants revoke {done.id} --reason …` takes it back."
     )
 
@@ -111,6 +112,7 @@ def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> Non
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.grants import Grants  # noqa: PLC0415
+        from signoff.core.approvals.masking import masked  # noqa: PLC0415
 
         grants = Grants(decisions.ledger)
         grant = await grants.get(grant_id)
@@ -118,7 +120,8 @@ def show(ctx: typer.Context, grant_id: GrantId, *, as_json: Json = False) -> Non
         now = await decisions.ledger.now()
         if as_json:
             uses = [
-                {"approval": one.id, "run": one.origin.run, "args": one.call.args} for one in used
+                {"approval": one.id, "run": one.origin.run, "args": masked(one).call.args}
+                for one in used
             ]
             write_json({**_json(grant, now), "decided": uses})
         else:
@@ -148,7 +151,7 @@ def revoke(
 
     done = with_decisions(ctx, work)
     if as_json:
-        write_json(done.model_dump(mode="json"))
+        write_json(_record(done))
     else:
         say(f"{done.id} is revoked; it has decided {done.used} of {done.uses}.")
 
@@ -164,17 +167,28 @@ def _approver(approval: Approval) -> str:
 
 def _covers(grant: Grant) -> str:
     """Say which calls it covers, in one line."""
+    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
     from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
 
     scope = grant.scope
-    fixed = [f"{one_line(name)}={one_line(shown(scope.args[name]))}" for name in scope.args]
+    args = without_hidden(scope.args, scope.hide)
+    fixed = [f"{one_line(name)}={one_line(shown(args[name]))}" for name in args]
     varied = [f"any {one_line(name)}" for name in scope.vary]
     limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
     return f"{one_line(scope.tool)}({', '.join([*fixed, *varied])}){limits}"
 
 
+def _record(grant: Grant) -> dict[str, Any]:
+    """Return a grant as JSON, without what is hidden."""
+    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
+
+    data = grant.model_dump(mode="json")
+    data["scope"]["args"] = without_hidden(data["scope"]["args"], grant.scope.hide)
+    return data
+
+
 def _json(grant: Grant, now: datetime) -> dict[str, Any]:
-    return {**grant.model_dump(mode="json"), "state": grant.state(now)}
+    return {**_record(grant), "state": grant.state(now)}
 
 
 def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> None:
@@ -185,15 +199,18 @@ def _print_list(found: Iterable[Grant], directory: Directory, now: datetime) -> 
         person = directory.get(one.by)
         used = f"{one.used} of {one.uses}"
         who = (person.shown if person else one.by, _covers(one), one.scope.user)
-        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at))
+        shows.add(made, one.id, one.state(now), *who, used, shows.moment(one.expires_at, directory))
     shows.console().print(made)
 
 
 def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: datetime) -> None:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+    from signoff.core.cards.card import rows_of  # noqa: PLC0415
 
     person, scope = directory.get(grant.by), grant.scope
-    revoked = f"{shows.moment(grant.revoked_at)} by {grant.revoked_by}: {grant.revoked_why}"
+    revoked = (
+        f"{shows.moment(grant.revoked_at, directory)} by {grant.revoked_by}: {grant.revoked_why}"
+    )
     facts = {
         "id": grant.id,
         "state": grant.state(now),
@@ -203,8 +220,8 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
         "policy": scope.policy,
         "given by": f"{person.shown if person else grant.by}, by {grant.channel}",
         "reason": grant.reason,
-        "given": shows.moment(grant.at),
-        "until": shows.moment(grant.expires_at),
+        "given": shows.moment(grant.at, directory),
+        "until": shows.moment(grant.expires_at, directory),
         "used": f"{grant.used} of {grant.uses}",
         "came from": grant.approval,
         "revoked": revoked if grant.revoked_at else "",
@@ -216,11 +233,13 @@ def _print(grant: Grant, used: Iterable[Approval], directory: Directory, now: da
             shows.add(made, name, value)
     out = shows.console()
     out.print(made)
-    uses = shows.table("approval", "time (UTC)", "run", "call")
+    uses = shows.table("approval", shows.time_column(directory), "run", "call")
     for one in used:
         at = one.decision.at if one.decision else None
-        call = ", ".join(f"{name}={value}" for name, value in one.call.args.items())
-        shows.add(uses, one.id, shows.moment(at), one.origin.run, f"{one.call.name}({call})")
+        call = ", ".join(f"{row.name}={row.value}" for row in rows_of(one, one.call.args))
+        shows.add(
+            uses, one.id, shows.moment(at, directory), one.origin.run, f"{one.call.name}({call})"
+        )
     if uses.row_count:
         out.print("\ndecided", style="bold")
         out.print(uses)

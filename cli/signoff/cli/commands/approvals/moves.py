@@ -80,7 +80,7 @@ def claim(
             return "released"
         by = directory.get(done.claimed.by)
         name = by.shown if by else done.claimed.by
-        return f"claimed by {name} until {moment(done.claimed.until)}"
+        return f"claimed by {name} until {moment(done.claimed.until, directory)}"
 
     _make(ctx, approval_id, want, said, as_json=as_json)
 
@@ -214,10 +214,10 @@ def extend(
 
         return moves.Extend(by=span, reason=reason), actor_of(decisions.directory, person)
 
-    def said(done: Approval, _: Directory) -> str:
+    def said(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
-        return f"open until {moment(done.deadline)}"
+        return f"open until {moment(done.deadline, directory)}"
 
     _make(ctx, approval_id, want, said, as_json=as_json)
 
@@ -229,7 +229,7 @@ def register(app: typer.Typer) -> None:
 
 
 def operator() -> str:
-    """Return what stands in the audit for whoever sits at the terminal."""
+    """Return what stands in the audit for the user of the terminal."""
     return f"{getpass.getuser()} (cli)"
 
 
@@ -238,8 +238,8 @@ def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
 
     Args:
         directory: The people.
-        person: As whom; "" for whoever sits there, who runs Signoff.
-        by: What stands in the audit instead of the name of whoever sits there.
+        person: As whom; "" for the user of the terminal, who runs Signoff.
+        by: What stands in the audit instead of the user's name.
 
     Raises:
         ConfigError: There is nobody of this name.

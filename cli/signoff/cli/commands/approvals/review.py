@@ -9,7 +9,7 @@ import typer
 from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import person_of, with_decisions
 from signoff.cli.terminal import say
-from signoff.core.approvals.search_terms import Standing
+from signoff.core.approvals.search_terms import Status
 from signoff.core.base.errors import ApprovalError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def _waiting(
     """Return what a person may approve with others now, the oldest first."""
     from signoff.core.approvals.search import Search  # noqa: PLC0415 -- the domain
 
-    wanted = Search(q=search, state=Standing.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
+    wanted = Search(q=search, state=Status.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
     await decisions.roster.refresh()
     now = await decisions.ledger.now()
     found: list[Approval] = []

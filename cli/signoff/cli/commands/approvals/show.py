@@ -13,10 +13,12 @@ from rich.text import Text
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run
 from signoff.core.base.durations import coarse
-from signoff.core.cards.card import awaited_by, card, one_line, shown
+from signoff.core.base.moments import in_its_zone, zone_name
+from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
 from signoff.core.routing.escalation import advance
@@ -24,7 +26,8 @@ from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
 
 _PIPE_WIDTH = 400
-_WHOLE = frozenset({"id", "state", "since", "due in", "time (UTC)", "after", "number"})
+_WHOLE = frozenset({"id", "state", "since", "due in", "after", "number"})
+_TIME = "time ("
 """Columns that are not worth reading in pieces."""
 
 MOST_NAMES = 5
@@ -54,8 +57,17 @@ def table(*columns: str) -> Table:
     """Return an empty table in the style of all of them."""
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
     for column in columns:
-        made.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
+        made.add_column(column, overflow="fold", no_wrap=_is_whole(column))
     return made
+
+
+def _is_whole(column: str) -> bool:
+    return column in _WHOLE or column.startswith(_TIME)
+
+
+def time_column(directory: Directory) -> str:
+    """Return the heading of a column of times: those of the terminal's time zone."""
+    return f"{_TIME}{directory.time_zone})"
 
 
 def add(to: Table, *cells: str | Text) -> None:
@@ -77,9 +89,12 @@ def state_text(state: str) -> Text:
     return Text(state.replace("_", " "), style=_COLOURS.get(state, ""))
 
 
-def moment(at: datetime | None) -> str:
-    """Write a moment in UTC."""
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+def moment(at: datetime | None, directory: Directory) -> str:
+    """Write a moment for the terminal, in the time zone of the settings: who reads is not known."""
+    if at is None:
+        return ""
+    here = in_its_zone(at, directory.zone_of(""))
+    return f"{here:%Y-%m-%d %H:%M:%S} {zone_name(here)}"
 
 
 def approvals_table(
@@ -102,7 +117,7 @@ def approvals_table(
             made,
             one.id,
             state_text(one.state.value),
-            f"{one.origin.app}: {asked_for(one)}",
+            asked_for(one, directory),
             _name(directory, one.origin.user),
             awaited_by(here, directory) if here.state is State.PENDING else "",
             coarse(now - one.opened_at),
@@ -111,7 +126,7 @@ def approvals_table(
     return made
 
 
-def runs_table(runs: Iterable[Run]) -> Table:
+def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
     """Return runs with where they stand."""
     made = table("id", "state", "app", "user", "submitted", "waits for", "last word")
     for run in runs:
@@ -121,7 +136,7 @@ def runs_table(runs: Iterable[Run]) -> Table:
             state_text(run.state.value),
             run.app,
             run.user,
-            moment(run.submitted_at),
+            moment(run.submitted_at, directory),
             ", ".join(run.waiting),
             _short(run.text or run.problem),
         )
@@ -130,14 +145,16 @@ def runs_table(runs: Iterable[Run]) -> Table:
 
 def timeline(events: Sequence[Event], directory: Directory) -> Table:
     """Return what happened, each with its time and the seconds since the first."""
-    made = table("time (UTC)", "after", "what", "by", "why")
+    made = table(time_column(directory), "after", "what", "by", "why")
     for event in events:
         passed = (event.at - events[0].at).total_seconds()
         to = event.more.get("to")
         what = event.what.value.replace("_", " ") + (f" to {to}" if to else "")
         what += f" ({notice})" if (notice := event.more.get("notice")) else ""
-        day = "" if event.at.date() == events[0].at.date() else f"{event.at:%Y-%m-%d} "
-        at = f"{day}{event.at:%H:%M:%S}.{event.at.microsecond // 1000:03}"
+        zone = directory.zone_of("")
+        here, began = in_its_zone(event.at, zone), in_its_zone(events[0].at, zone)
+        day = "" if here.date() == began.date() else f"{here:%Y-%m-%d} "
+        at = f"{day}{here:%H:%M:%S}.{here.microsecond // 1000:03}"
         add(made, at, f"+{passed:.3f} s", what, _name(directory, event.by), _why(event))
     return made
 
@@ -194,14 +211,24 @@ def print_approval(
             if vote.stands_for not in {"", vote.by}:
                 who += f" for {_name(directory, vote.stands_for)}"
             voted = vote.decision
-            add(votes, who, vote.verdict.value, voted.channel, moment(voted.at), voted.reason)
+            add(
+                votes,
+                who,
+                vote.verdict.value,
+                voted.channel,
+                moment(voted.at, directory),
+                voted.reason,
+            )
         out.print(votes)
     if shape.comments:
         out.print(Text("\nsaid", style="bold"))
         said = table("person", "at", "what")
         for remark in shape.comments:
             add(
-                said, remark.who, moment(remark.at), ("asks: " if remark.asks else "") + remark.text
+                said,
+                remark.who,
+                moment(remark.at, directory),
+                ("asks: " if remark.asks else "") + remark.text,
             )
         out.print(said)
     if waiting := [one for one in approval.steps if approval.step_of(one.by)]:
@@ -209,9 +236,9 @@ def print_approval(
         steps = table("person", "channel", "at", "reason", "values")
         for step in waiting:
             values = step.payload if step.proposal is None else step.proposal
-            given = "" if values is None else shown(values)
+            given = "" if values is None else values_text(approval, values)
             who = _name(directory, step.by)
-            add(steps, who, step.channel, moment(step.at), step.reason, given)
+            add(steps, who, step.channel, moment(step.at, directory), step.reason, given)
         out.print(steps)
     out.print(Text("\ntimeline", style="bold"))
     out.print(timeline(events, directory))
@@ -227,7 +254,7 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
         "id": run.id,
         "requester": _name(directory, run.user),
         "session": run.session,
-        "submitted": moment(run.submitted_at),
+        "submitted": moment(run.submitted_at, directory),
         "waits for": ", ".join(run.waiting),
         "last word": run.text,
         "problem": run.problem,
@@ -243,6 +270,8 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
 
 def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> dict[str, Any]:
     """Return a record, and what happened to it, as JSON."""
+    if isinstance(record, Approval):
+        record = masked(record)
     data = record.model_dump(mode="json")
     if isinstance(record, Approval):
         votes = [vote.model_dump(mode="json") for vote in record.votes]
@@ -254,7 +283,11 @@ def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> di
 
 def _claim(approval: Approval, directory: Directory) -> str:
     claim = approval.claimed if approval.state is State.PENDING else None
-    return "" if claim is None else f"{_name(directory, claim.by)}, until {moment(claim.until)}"
+    return (
+        ""
+        if claim is None
+        else f"{_name(directory, claim.by)}, until {moment(claim.until, directory)}"
+    )
 
 
 def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]]:
@@ -271,15 +304,17 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "approved so far": shape.progress,
         "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
         "second step": "needed" if approval.in_two_steps else "",
-        "opened": moment(approval.opened_at),
-        "deadline": moment(approval.deadline),
+        "opened": moment(approval.opened_at, directory),
+        "deadline": moment(approval.deadline, directory),
         "claimed": one_line(_claim(approval, directory)),
         "digest": approval.digest,
         "run": one_line(origin.run),
         "outcome": "" if approval.state is State.PENDING else one_line(approval.outcome(directory)),
         "reason": shown(decision.reason) if decision else "",
         "grant": decision.grant if decision else "",
-        "values": "" if decision is None or decision.payload is None else shown(decision.payload),
+        "values": ""
+        if decision is None or decision.payload is None
+        else values_text(approval, decision.payload),
         "handoff": "" if approval.handoff.value == "none" else approval.handoff.value,
     }
     return ((name, value) for name, value in rows.items() if value)
@@ -297,11 +332,17 @@ def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
     out.print(made)
 
 
-def asked_for(approval: Approval) -> str:
-    """Return the question of a request for input, the call of everything else."""
-    if approval.kind is not Kind.INPUT:
-        return f"{approval.call.name}()"
-    return _short(str(approval.call.args.get("message") or "")) or "input"
+def asked_for(approval: Approval, directory: Directory) -> str:
+    """Return the title that the policy has for it, or the question, or the call."""
+    shape, seen = card(approval, directory), masked(approval)
+    if shape.titled:
+        return shape.title
+    if approval.kind is Kind.INPUT:
+        said = _short(str(seen.call.args.get("message") or "")) or "input"
+    else:
+        args = ", ".join(f"{row.name} {unbroken(row.value)}" for row in shape.rows)
+        said = f"{shape.tool}({_short(args)})"
+    return f"{shape.app}: {said}"
 
 
 def _name(directory: Directory, identity: str) -> str:

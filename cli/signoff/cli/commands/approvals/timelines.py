@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Any, Final
@@ -16,17 +15,19 @@ from signoff.cli.policy_cases.diff import Changed
 from signoff.core.approvals.events import What
 from signoff.core.approvals.milestones import topics_of
 from signoff.core.base.durations import coarse, format_duration
+from signoff.core.base.hiding import having_hidden
+from signoff.core.base.numbers import json_text
 from signoff.core.cards.card import one_line
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
-from signoff.core.policies.matching import Verdict
+from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
 from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
-    Verdict.MATCHES: ("✓", "green"),
-    Verdict.NO: ("·", "dim"),
-    Verdict.ERROR: ("✗", "red"),
+    Match.MATCHES: ("✓", "green"),
+    Match.NO: ("·", "dim"),
+    Match.ERROR: ("✗", "red"),
 }
 _ENDS: Final = {
     End.REJECT: ("it is rejected, and the agent is told that nobody answered", "red"),
@@ -73,6 +74,11 @@ def print_timeline(
     call = f"{facts['tool']}({', '.join(f'{key}={_value(one)}' for key, one in args.items())})"
     out.print(Text(one_line(call), style="bold"), Text(one_line(_from(timeline, directory))))
     _print_policies(out, timeline)
+    if title := timeline.title(directory):
+        out.print(Text("\ntitle: ", style="bold"), Text(title), sep="")
+    if hidden := having_hidden(args, timeline.terms.hide):
+        names = ", ".join(map(one_line, sorted(hidden)))
+        out.print(Text("hidden: ", style="bold"), Text(names), sep="")
     if timeline.rungs:
         told = _requester_is_told(timeline, directory)
         out.print(Text("\nthe requester ", style="bold"), Text(one_line(told)), sep="")
@@ -216,7 +222,7 @@ def _name(directory: Directory, person: str) -> str:
 
 
 def _value(value: JsonValue) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json_text(value)
 
 
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:

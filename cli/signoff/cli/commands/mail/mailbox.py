@@ -48,7 +48,7 @@ def serve(
 
     drop_foreign_secrets(MAILBOX)
     settings = settings_of(ctx, MAILBOX)
-    log.configure(settings.log)
+    log.configure(settings.logging)
     private_folder(settings.state_folder)
     asyncio.run(_serve(folder_of(settings), host, port))
 

@@ -39,11 +39,14 @@ def list_(
         if as_json:
             write_json([_summary(one) for one in found])
             return
-        made = shows.table("id", "time (UTC)", "from", "subject", "bytes", "problem")
+        directory = decisions.directory
+        made = shows.table(
+            "id", shows.time_column(directory), "from", "subject", "bytes", "problem"
+        )
         for one in found:
             row = _summary(one)
             cells = (row["from"], row["subject"], f"{row['size']:,}", row["problem"])
-            shows.add(made, one.id[:12], shows.moment(one.at), *cells)
+            shows.add(made, one.id[:12], shows.moment(one.at, directory), *cells)
         if found:
             shows.console().print(made)
         else:

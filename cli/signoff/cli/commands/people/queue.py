@@ -111,20 +111,20 @@ def figures(
         if as_json:
             write_json(found.model_dump(mode="json"))
         elif found.count:
-            _print_figures(found)
+            _print_figures(found, decisions.directory)
         else:
             say("Nothing has ended yet.")
 
     with_decisions(ctx, work)
 
 
-def _print_figures(found: Figures) -> None:
+def _print_figures(found: Figures, directory: Directory) -> None:
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
     from signoff.core.approvals.lifecycle import State  # noqa: PLC0415
     from signoff.core.base.durations import coarse  # noqa: PLC0415
 
     out = shows.console()
-    out.print(f"{found.count:,} ended since {shows.moment(found.since)}.", style="bold")
+    out.print(f"{found.count:,} ended since {shows.moment(found.since, directory)}.", style="bold")
     took = shows.table("queue", "decisions", "half took", "nine of ten took")
     for one in found.took:
         shows.add(took, one.name or "none", f"{one.count:,}", coarse(one.p50), coarse(one.p90))
@@ -211,7 +211,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
         shows.add(
             made,
             one.id,
-            shows.asked_for(one),
+            shows.asked_for(one, directory),
             _name(directory, one.origin.user),
             shows.some(people),
             coarse(now - one.opened_at),

@@ -99,7 +99,8 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         made = shows.table("id", "name", "of", "scopes", "apps", "expires")
         for one in found:
             of = one.person or ", ".join(one.users)
-            ends = "expired" if one.has_expired(now) else shows.moment(one.expires_at)
+            ends = shows.moment(one.expires_at, decisions.directory)
+            ends = "expired" if one.has_expired(now) else ends
             scopes = ", ".join(sorted(one.scopes))
             shows.add(made, one.id, one.name, of, scopes, ", ".join(one.apps), ends)
         shows.console().print(made)

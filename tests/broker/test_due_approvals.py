@@ -12,8 +12,8 @@ import pytest
 from builders import paused, people
 from deciding import Desk
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.ledger import Ledger, Standing
-from signoff.broker.timers.sweep import Sweep
+from signoff.broker.ledger.ledger import Current, Ledger
+from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import RunState
@@ -37,7 +37,7 @@ async def test_many_sweepers_end_each_once(
     paused_ = [await paused(still_ledger, siblings=siblings, within=HOUR) for _ in range(3)]
     approvals = {one.id for _, opened in paused_ for one in opened}
     clock.advance(HOUR)
-    sweeps = [Sweep(Desk(still_ledger, people()).roster, batch=7) for _ in range(4)]
+    sweeps = [DueApprovals(Desk(still_ledger, people()).roster, batch=7) for _ in range(4)]
     claimed = await asyncio.gather(*(sweep.once() for sweep in sweeps))
     assert sum(claimed) == len(approvals)
     assert await ended(still_ledger) == Counter(approvals)
@@ -51,9 +51,9 @@ class Racing(Ledger):
 
     withdraws = ""
 
-    async def standings(self, ids: Sequence[str]) -> list[Standing | SignoffError]:
+    async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
         """Read, and then let the requester be faster."""
-        found = await super().standings(ids)
+        found = await super().current_all(ids)
         if loser := self.withdraws:
             self.withdraws = ""
             await Desk(Ledger(self.store), people()).withdraw(loser, by="riley", reason="enough")
@@ -66,7 +66,7 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
     clock.advance(HOUR)
     racing = Racing(still_ledger.store)
     racing.withdraws = faster.id
-    assert await Sweep(Desk(racing, people()).roster).once() == 2
+    assert await DueApprovals(Desk(racing, people()).roster).once() == 2
     states = [one.state for one in await still_ledger.approvals([faster.id, sibling.id])]
     assert states == [State.WITHDRAWN, State.TIMED_OUT]
     assert await ended(still_ledger) == Counter([sibling.id])
@@ -83,7 +83,7 @@ async def test_one_that_fails_does_not_keep_the_others(
     await store.client.set(f"{store.prefix}approval:{bad.id}", text)
     await store.client.delete(f"{store.prefix}run:{lost.origin.run}")
     clock.advance(HOUR)
-    assert await Sweep(still_desk.roster).once() == 3
+    assert await DueApprovals(still_desk.roster).once() == 3
     assert await ended(still_ledger) == Counter([good.id])
     clock.advance(timedelta(seconds=10))
     assert set(await still_ledger.due()) == {bad.id, lost.id}

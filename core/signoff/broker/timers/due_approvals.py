@@ -29,7 +29,7 @@ LEASE: Final = 10.0
 _ROUNDS: Final = 20
 
 
-class Sweep:
+class DueApprovals:
     """Does what is due.
 
     Any number of processes may sweep the same ledger. Each claims a batch for itself, and whatever
@@ -78,14 +78,14 @@ class Sweep:
             # Processes that disturb each other at one run would go on doing so in step.
             await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
             left = await self._round(left)
-        log.warning("sweep.disturbed", approvals=list(left))
+        log.warning("timers.disturbed", approvals=list(left))
 
     async def _round(self, ids: Sequence[str]) -> list[str]:
         """Move these on, and return those that somebody else has changed meanwhile."""
         runs = _Runs()
         moves: list[tuple[Approval, Change]] = []
         failed: dict[str, tuple[Approval | None, Exception]] = {}
-        for approval_id, standing in zip(ids, await self._ledger.standings(ids), strict=True):
+        for approval_id, standing in zip(ids, await self._ledger.current_all(ids), strict=True):
             approval = None
             try:
                 if isinstance(standing, SignoffError):
@@ -94,7 +94,7 @@ class Sweep:
                 change = self._due.change(approval, runs.latest(read), now)
             except Exception as error:
                 # One approval that cannot be moved does not keep the others from it.
-                log.exception("sweep.failed", approval=approval_id, error=str(error))
+                log.exception("timers.failed", approval=approval_id, error=str(error))
                 failed[approval_id] = (approval, error)
                 continue
             if change is not None:

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.inputs import Form
+from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.text import brief, clean_text
 from signoff.core.payloads.payload import LONE_FIELD, LONGEST_TEXT, check_payload
@@ -33,7 +34,7 @@ _ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Stated:
     """What somebody says to a call that waits.
 
     Attributes:
@@ -54,7 +55,7 @@ def name_of(approval: Approval) -> str:
     return approval.call.name if approval.kind is Kind.LONG_RUNNING else CONFIRMATION
 
 
-def verdict_of(approval: Approval, answer: Answer) -> Verdict:
+def stated_in(approval: Approval, answer: Answer) -> Stated:
     """Return what an answer says about the call of an approval.
 
     Raises:
@@ -74,9 +75,9 @@ def verdict_of(approval: Approval, answer: Answer) -> Verdict:
     return _of_confirmation(approval, answer.response)
 
 
-def _of_input(form: Form, given: JsonValue) -> Verdict:
+def _of_input(form: Form, given: JsonValue) -> Stated:
     yes, values = form.read(_unwrapped(form, given))
-    return Verdict(yes, values)
+    return Stated(yes, values)
 
 
 def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
@@ -95,7 +96,7 @@ def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
     return value
 
 
-def _of_confirmation(approval: Approval, given: JsonValue) -> Verdict:
+def _of_confirmation(approval: Approval, given: JsonValue) -> Stated:
     # The form in which ADK's own clients wrap it (google.adk.tools.tool_confirmation).
     if isinstance(given, dict) and set(given) == {"response"}:
         inner = given["response"]
@@ -116,10 +117,10 @@ def _of_confirmation(approval: Approval, given: JsonValue) -> Verdict:
         raise wrong_field("confirmed", confirmed, '"confirmed": true', "is true or false")
     payload = given.get("payload")
     if confirmed:
-        return Verdict(yes=True, values=values_of(approval, payload))
+        return Stated(yes=True, values=values_of(approval, payload))
     # ADK's page sends back what it was shown, whatever is answered.
     shown = payload in (approval.template, approval.call.args)
-    return Verdict(yes=False, reason="" if shown else _reason(payload))
+    return Stated(yes=False, reason="" if shown else _reason(payload))
 
 
 def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | None:
@@ -138,17 +139,32 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
     """
     if payload is None:
         return None
+    payload, seen = _without_fixed(approval, payload), masked(approval)
     if approval.template is None:
         # Not a template, but the arguments that would be approved; see Approval.approve.
-        checked = check_payload({} if payload == {} else dict(approval.call.args), payload)
+        checked = check_payload({} if payload == {} else dict(seen.call.args), payload)
     else:
-        checked = check_payload(approval.template, payload)
-        if checked == approval.template:
+        checked = check_payload(seen.template, payload)
+        if checked == seen.template:
             return None
     if approval.template is not None and not isinstance(approval.template, dict):
         return {LONE_FIELD: checked}
     # As it came: what a template leaves open has to be filled by the answer itself.
     return payload if isinstance(payload, dict) else None
+
+
+def _without_fixed(approval: Approval, payload: JsonValue) -> JsonValue:
+    """Return a payload without what is hidden, where it comes back as the client was shown it."""
+    fixed, seen = approval.fixed, masked(approval)
+    if not fixed or not isinstance(payload, dict):
+        return payload
+    shown = [one.call.args if one.template is None else one.template for one in (approval, seen)]
+    fields = [one for one in shown if isinstance(one, dict)]
+    return {
+        name: value
+        for name, value in payload.items()
+        if name not in fixed or all(one.get(name) != value for one in fields)
+    }
 
 
 def _reason(payload: JsonValue) -> str:

@@ -1,0 +1,107 @@
+"""Numbers as people read them: no exponents, no ``.0``, no digits that only binary arithmetic made.
+
+A number that stands for itself is not grouped: it may be a year, an order or an account. Amounts of
+money are grouped, with as many decimals as the currency has (ISO 4217).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+from pydantic import JsonValue
+
+_NO_MINOR_UNIT: Final = frozenset(
+    {
+        *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI"),
+        *("VND", "VUV", "XAF", "XOF", "XPF"),
+    }
+)
+_THREE_DECIMALS: Final = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+"""Currencies whose minor unit is not a hundredth (ISO 4217, table A.1)."""
+
+_CURRENCY: Final = re.compile(r"[A-Za-z]{3}")
+_PLAIN: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,39})(?:\.[0-9]{1,20})?")
+_DIGITS: Final = 15
+"""Decimal digits that a double always keeps (IEEE 754)."""
+
+_MOST_KEPT: Final = 13
+
+
+def number_text(value: float) -> str:
+    """Write a number: 2500 for 2500.0, 1000000000000000000000 for 1e21, 0.3 for 0.1 + 0.2.
+
+    Digits are left out only where fewer than 14 remain of the 17 that a double may need: then
+    binary arithmetic has made the others. Any other number is written with all of its digits.
+    """
+    if isinstance(value, bool):
+        return json.dumps(value)
+    return f"{_decimal(value):f}" if math.isfinite(value) else str(value)
+
+
+def is_amount(value: JsonValue) -> bool:
+    """Say whether a value can be an amount of money: a number, or a text that is a plain one."""
+    if isinstance(value, str):
+        return _PLAIN.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def amount_text(value: JsonValue, currency: str) -> str:
+    """Write an amount of money without its currency: 2,500.00.
+
+    Decimals beyond those of the currency stay: nothing is rounded.
+
+    Args:
+        value: What `is_amount` takes.
+        currency: Its code (ISO 4217).
+    """
+    amount = Decimal(value) if isinstance(value, str) else _decimal(value)
+    exponent = amount.as_tuple().exponent
+    decimals = max(-exponent if isinstance(exponent, int) else 0, minor_units(currency))
+    return f"{amount:,.{decimals}f}"
+
+
+def money_text(value: JsonValue, currency: str) -> str:
+    """Write an amount of money: 2,500.00 EUR."""
+    return f"{amount_text(value, currency)} {currency.upper()}"
+
+
+def minor_units(currency: str) -> int:
+    """Return how many decimals amounts in a currency have."""
+    code = currency.upper()
+    return 0 if code in _NO_MINOR_UNIT else 3 if code in _THREE_DECIMALS else 2
+
+
+def is_currency(value: JsonValue) -> bool:
+    """Say whether a value has the form of a currency's code: three letters of ASCII."""
+    return isinstance(value, str) and _CURRENCY.fullmatch(value) is not None
+
+
+def json_text(value: JsonValue) -> str:
+    """Write a value as JSON, with its numbers as `number_text` writes them."""
+    match value:
+        case bool() | None | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | float():
+            return number_text(value)
+        case list():
+            return f"[{', '.join(map(json_text, value))}]"
+        case dict():
+            pairs = (f"{json_text(name)}: {json_text(one)}" for name, one in value.items())
+            return f"{{{', '.join(pairs)}}}"
+
+
+def _decimal(value: JsonValue) -> Decimal:
+    """Return a number without trailing zeros behind the point, and without digits of its making."""
+    if not isinstance(value, float):
+        return Decimal(str(value))
+    exact = Decimal(repr(value))
+    if value.is_integer():
+        # Also -0.0: people read it as 0.
+        return Decimal(int(exact))
+    rounded = Decimal(f"{value:.{_DIGITS}g}").normalize()
+    kept = rounded if len(rounded.as_tuple().digits) <= _MOST_KEPT else exact
+    return kept.quantize(Decimal(1)) if kept == kept.to_integral() else kept

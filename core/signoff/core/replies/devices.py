@@ -1,0 +1,81 @@
+"""The line that phones and mail programs put under a mail: "Sent from my iPhone"."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from importlib import resources
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from signoff.core.base.text import fold
+from signoff.core.lexicon import languages
+
+_LONGEST_LINE: Final = 160
+_LONGEST_UNSPACED: Final = 60
+_MOST_UNKNOWN: Final = 3
+_PAUSES: Final = "、。，,；;：:？?はがに件"
+"""Marks and particles that are in sentences, and not in the names of devices."""
+_MARKS: Final = " \t※*#!-–—_=~|>•·[](){}<>【】「」.!。．:："
+
+
+class _Words(BaseModel):
+    """The words of ``lexicon/devices.toml``, folded."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    openings: tuple[str, ...]
+    endings: tuple[str, ...]
+    words: frozenset[str]
+    fillers: frozenset[str]
+    unspaced_starts: tuple[str, ...]
+    unspaced_ends: tuple[str, ...]
+    unspaced_words: frozenset[str]
+
+
+def is_device_line(line: str) -> bool:
+    """Say whether a line is the one that phones put under a mail: "Sent from my iPhone".
+
+    All words of it have to be known, but for names: "Sent from my desk, which is quieter" is none.
+    """
+    if len(line) > 2 * _LONGEST_LINE:
+        return False
+    known, plain = _known(), fold(line).strip(_MARKS)
+    if not plain or len(plain) > _LONGEST_LINE:
+        return False
+    named = any(word in plain for word in known.words)
+    if plain.startswith(known.unspaced_starts) or plain.endswith(known.unspaced_ends):
+        bare = len(plain) <= _LONGEST_UNSPACED and not any(mark in plain for mark in _PAUSES)
+        return bare and (named or any(word in plain for word in known.unspaced_words))
+    if not plain.startswith(known.openings) and not plain.endswith(known.endings):
+        return False
+    unknown = [word for word in _words(line) if not _is_known(fold(word))]
+    names = all(word[0].isupper() or any(map(str.isdigit, word)) for word in unknown)
+    whole = named or (plain.startswith("sent ") and not any(mark in line for mark in _PAUSES))
+    return whole and names and len(unknown) <= _MOST_UNKNOWN
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line, without the addresses of links."""
+    pieces = line.replace("<", " <").replace("(", " (").split()
+    bare = (piece.strip(".,;:!?*_<>()[]\"'™®–—-") for piece in pieces)
+    return [word for word in bare if word and "://" not in word]
+
+
+def _is_known(word: str) -> bool:
+    known = _known().words | _known().fillers | _words_of_openings()
+    parts = [word] if word in known else word.split("-")
+    return all(part in known or part.startswith("typo") for part in parts)
+
+
+@lru_cache
+def _words_of_openings() -> frozenset[str]:
+    return frozenset(word for one in _known().openings for word in one.split())
+
+
+@lru_cache
+def _known() -> _Words:
+    text = resources.files(languages.__package__ or "").joinpath("devices.toml").read_text("utf-8")
+    tables = tomllib.loads(text)
+    return _Words.model_validate({key: [fold(one) for one in ones] for key, ones in tables.items()})
