@@ -385,7 +385,7 @@ class BundleDelivery:
         ended = approval.state is not State.PENDING
         outcome = approval.outcome(self._directory) if ended else "went on to others"
         return Entry(
-            title=shape.line,
+            title=shape.title,
             # A title that the policy has made names who asks.
             requester="" if shape.titled else shape.requester,
             deadline=approval.deadline,
