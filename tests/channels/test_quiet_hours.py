@@ -25,7 +25,7 @@ from signoff.core.approvals.moves import Claim
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level
 from signoff.core.policies.policy import Policy
-from signoff.core.simulation.timeline import foresee
+from signoff.core.simulation.timeline import simulate
 from signoff.testing import VirtualClock
 
 HOUR = timedelta(hours=1)
@@ -344,7 +344,7 @@ async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) ->
 
     approval = await night.ask(policy)
     facts = {**approval.facts, "user": "riley"}
-    foreseen = foresee(
+    foreseen = simulate(
         (policy,),
         night.channels.fallback,
         night.channels.directory,

@@ -33,7 +33,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.departures import next_departure
-from signoff.core.simulation.timeline import End, Said, Says, Timeline
+from signoff.core.simulation.timeline import End, Says, SimulatedAnswer, Timeline
 from signoff.testing import VirtualClock
 
 NAMES = ("ada", "bo", "cy", "dee", "eve")
@@ -63,7 +63,7 @@ class World:
     policies: tuple[Policy, ...]
     default: Fallback
     everybody: Directory
-    answers: tuple[Said, ...]
+    answers: tuple[SimulatedAnswer, ...]
     owners: dict[str, str]
     channel_names: tuple[str, ...] = ("email",)
 
@@ -160,7 +160,7 @@ def worlds(draw: st.DrawFn) -> World:
     asked = draw(st.sampled_from([("eve",), ("ada", "eve"), ("riley",), ()]))
     default = Fallback(ask=asked, inform=draw(INFORMED))
     said = st.builds(
-        Said,
+        SimulatedAnswer,
         by=st.sampled_from([*NAMES, "riley"]),
         at=st.integers(0, 240).map(lambda one: NOON + one * MINUTE + MINUTE / 2),
         says=st.sampled_from([Says.APPROVE, Says.APPROVE, *Says]),
@@ -243,7 +243,7 @@ class Office:
             await self.departures.once()
             await self.router.drain()
 
-    async def answer(self, approval_id: str, said: Said) -> bool:
+    async def answer(self, approval_id: str, said: SimulatedAnswer) -> bool:
         """Let somebody answer, and say whether that counts; after the end nobody is heard."""
         person = self.people.get(said.by)
         if person is None or (await self.ledger.approval(approval_id)).state is not State.PENDING:

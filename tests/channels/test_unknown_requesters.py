@@ -15,7 +15,7 @@ from signoff.core.approvals.run import RunState
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.simulation.forecast import End
-from signoff.core.simulation.timeline import foresee
+from signoff.core.simulation.timeline import simulate
 from signoff.worker.adk.answers import refusal
 
 UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
@@ -57,7 +57,7 @@ async def test_known_people_ask_as_ever(channels: Channels, user: str) -> None:
 )
 def test_it_is_foreseen(strangers: bool, whats: list[What]) -> None:
     """What `policy explain` shows is what the router does."""
-    line = foresee(
+    line = simulate(
         [Policy(name="p", ask=("mara",))],
         Fallback(),
         Directory([MARA], strangers=strangers),

@@ -17,7 +17,7 @@ from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, Kind, State, ToolCall
 from signoff.core.approvals.inputs import (
     Form,
-    Said,
+    GivenAnswer,
     read_form,
 )
 from signoff.core.approvals.parts import INPUT, approval_id
@@ -166,15 +166,15 @@ def test_what_does_not_fit_is_refused_with_key_reading_and_example(case: str) ->
 @pytest.mark.parametrize(
     ("schema", "wanted"),
     [
-        ({"type": "boolean"}, Said(value=False)),
-        (Review.model_json_schema(), Said({"approved": False, "comment": "too long"})),
+        ({"type": "boolean"}, GivenAnswer(value=False)),
+        (Review.model_json_schema(), GivenAnswer({"approved": False, "comment": "too long"})),
         (Address.model_json_schema(), None),
         ({"type": "string"}, None),
-        (None, Said(None)),
+        (None, GivenAnswer(None)),
     ],
 )
 def test_a_no_is_an_answer_only_where_the_schema_has_one(
-    schema: JsonValue, wanted: Said | None
+    schema: JsonValue, wanted: GivenAnswer | None
 ) -> None:
     """A rejection is recorded in any case; its payload is the answer that says no."""
     assert read_form(schema).refuse("too long") == wanted

@@ -16,7 +16,7 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.selection import NO_TURNS, owners_of
-from signoff.core.simulation.timeline import Said, Timeline, foresee
+from signoff.core.simulation.timeline import SimulatedAnswer, Timeline, simulate
 
 
 class Rulebook(Protocol):
@@ -68,10 +68,10 @@ def timeline_of(
     directory: Directory | None = None,
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
-    answers: Sequence[Said] = (),
+    answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
-    """Return what happens to a call if nobody answers, by `timeline.foresee`.
+    """Return what happens to a call if nobody answers, by `timeline.simulate`.
 
     Args:
         rules: The settings.
@@ -91,7 +91,7 @@ def timeline_of(
     def reach(people: Sequence[Person], rules: Asking) -> tuple[Asked, ...]:
         return targets_of(people, rules, enabled)
 
-    return foresee(
+    return simulate(
         rules.policies,
         rules.default,
         directory or rules.everybody,

@@ -271,7 +271,7 @@ class Decisions:
                     approval, error, actor, {"verdict": "revoke"}, extras, now=now
                 )
             events = with_details(events, actor.details)
-            change = _along(extras).put(revoked, was=was).note(events)
+            change = _changes_of(extras).put(revoked, was=was).note(events)
             taken = Taken(approval, events, revoked)
             if extras.on_commit is not None:
                 await extras.on_commit(change, taken)
@@ -294,7 +294,7 @@ class Decisions:
         own, grant = events, None
         details = {**actor.details, **move.details}
         events = with_details(events, details)
-        change = _along(extras)
+        change = _changes_of(extras)
         if approval.passed:
             approval, passed = await self._pass_on(change, approval, now)
             events = (*events, *passed)
@@ -375,7 +375,7 @@ class Decisions:
         if not ends and await self._was_done(extras.also):
             # The same thing came before, and was taken then.
             return refused
-        change = _along(extras) if ends else Change()
+        change = _changes_of(extras) if ends else Change()
         more = {**actor.details, **wanted}
         event = approval.note(What.REFUSED_ANSWER, now=now, by=actor.by, why=str(error), more=more)
         change.note([event])
@@ -419,7 +419,7 @@ def _wanted(move: Move) -> dict[str, JsonValue]:
     return {"verdict": move.name, **move.details}
 
 
-def _along(extras: Extras) -> Change:
+def _changes_of(extras: Extras) -> Change:
     return Change() if extras.also is None else extras.also.copy()
 
 

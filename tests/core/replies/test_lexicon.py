@@ -101,7 +101,7 @@ def test_there_is_a_file_for_each_language_and_no_other() -> None:
     folder = resources.files(languages.__package__ or "")
     files = [entry.name for entry in folder.iterdir() if entry.name.endswith(".toml")]
     names = {name.removesuffix(".toml") for name in files}
-    assert names == {*CODES, "topics"}
+    assert names == {*CODES, "devices", "topics"}
     assert len(CODES) == 10
 
 

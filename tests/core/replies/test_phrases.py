@@ -68,6 +68,20 @@ def test_mails_about_a_payment_are_understood(code: str, kind: str) -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_short_answers_are_understood(code: str) -> None:
+    """Continuations, slips, partial and clear answers that were written without the lexicon."""
+    table = tomllib.loads((TABLES / "third.toml").read_text("utf-8"))[code]
+    context = ReplyContext(
+        author=Names(("Anna Berg",)), people=(Names(("Tom Weber", "Anna Berg")),)
+    )
+    read = {kind: {text: kind_of(text, context) for text in table[kind]} for kind in table}
+    assert sum(map(len, read.values())) >= 60
+    assert [
+        (text, found) for kind, of in read.items() for text, found in of.items() if found != kind
+    ] == []
+
+
 SIGNED_BY_ANOTHER = [
     "Tom: approved",
     "Approved.\n\nBest regards,\nTom Weber",

@@ -59,12 +59,12 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,
             hide=settings.all_hidden,
-            elsewhere=_elsewhere(settings.agents.remote, stack),
+            remote_sessions=_remote_sessions(settings.agents.remote, stack),
         )
     )
 
 
-def _elsewhere(
+def _remote_sessions(
     remote: Mapping[str, RemoteApp], stack: AsyncExitStack
 ) -> Mapping[str, BaseSessionService]:
     """Return the sessions of the agents behind API servers, by app."""

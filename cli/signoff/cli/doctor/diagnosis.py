@@ -181,7 +181,7 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
     if held := await poisoned(ledger):
         text = (
             f"{len(held):,} that cannot be moved on, {held[0].approval} among them: "
-            f"{held[0].problem}. Mend that; `signoff approvals show` says since when"
+            f"{held[0].problem}. Fix that; `signoff approvals show` says since when"
         )
         findings.append(Finding("approvals", "broken", text))
     lost = [

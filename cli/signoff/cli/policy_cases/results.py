@@ -16,7 +16,7 @@ from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.simulation.timeline import Rung, Said, Timeline
+from signoff.core.simulation.timeline import Rung, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ def people_of(case: Case, rules: Rulebook, start: datetime) -> Directory:
     return with_absences(rules.everybody, absences)
 
 
-def answers_of(case: Case, cases: Cases) -> list[Said]:
+def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
     """Return what people say in a case, in order."""
     zone = zone_of(case, cases)
     moments = _wanted([one.at for one in case.answers], start_of(case, cases), zone)
     return [
-        Said(by=one.by, at=at.astimezone(UTC), says=one.says)
+        SimulatedAnswer(by=one.by, at=at.astimezone(UTC), says=one.says)
         for one, at in zip(case.answers, moments, strict=True)
     ]
 

@@ -190,16 +190,19 @@ class EmbeddedRedis:
         self.stop()
 
     def _answers(self) -> bool:
-        """Say whether our own server answers: somebody else's may sit on the port."""
+        """Say whether our own server answers: somebody else's may sit on the port.
+
+        While it still loads what it kept, PING has an error.
+        """
         reply = b""
         with (
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection,
         ):
-            connection.sendall(f"AUTH {self._password}\r\nINFO server\r\nQUIT\r\n".encode())
+            connection.sendall(f"AUTH {self._password}\r\nPING\r\nINFO server\r\nQUIT\r\n".encode())
             while chunk := connection.recv(4096):
                 reply += chunk
-        return reply.startswith(b"+OK") and f"process_id:{self.pid}\r\n".encode() in reply
+        return reply.startswith(b"+OK\r\n+PONG") and f"process_id:{self.pid}\r\n".encode() in reply
 
 
 def running_url(folder: Path) -> str:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.inputs import (
     Form,
-    Said,
+    GivenAnswer,
     read_form,
 )
 from signoff.core.approvals.parts import Kind, ToolCall
@@ -95,7 +95,7 @@ def meaning_of_yes(
 
 def refusal_of_input(
     call: ToolCall, reason: str, values: Mapping[str, JsonValue] | None = None
-) -> Said | None:
+) -> GivenAnswer | None:
     """Return the answer to a request for input that says no; None where there is none.
 
     Raises:

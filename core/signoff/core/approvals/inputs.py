@@ -43,7 +43,7 @@ REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "n
 _MOST_CHOICES: Final = 12
 
 
-class Said(NamedTuple):
+class GivenAnswer(NamedTuple):
     """An answer; `None` is one too, where the schema takes it or a yes or a no alone was said."""
 
     value: JsonValue
@@ -138,7 +138,7 @@ class Form:
 
     def refuse(
         self, reason: str = "", values: Mapping[str, JsonValue] | None = None
-    ) -> Said | None:
+    ) -> GivenAnswer | None:
         """Return the answer of a person who says no; None where the schema has no way to say it.
 
         Args:
@@ -149,15 +149,15 @@ class Form:
             PayloadError: The values that were given do not fit.
         """
         if not self.fields:
-            return Said(value=False)
+            return GivenAnswer(value=False)
         if self.free:
-            return Said(self._checked(values or {}).get(LONE_FIELD))
+            return GivenAnswer(self._checked(values or {}).get(LONE_FIELD))
         if not self.verdict:
             return None
         if values is not None:
-            return Said(self._fitting(self._with_reason(self._checked(values), reason)))
+            return GivenAnswer(self._fitting(self._with_reason(self._checked(values), reason)))
         try:
-            return Said(self._fitting(self._with_reason({self.verdict: False}, reason)))
+            return GivenAnswer(self._fitting(self._with_reason({self.verdict: False}, reason)))
         except PayloadError:
             return None
 

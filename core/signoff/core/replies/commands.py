@@ -73,7 +73,7 @@ def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None
     for at in reader.openings():
         if at < len(reader.text) and reader.text.tokens[at].text == _ASKS:
             text = _rest(reader, at).lstrip(f"{_ASKS}？ ")
-            return _beside(_said(Ask, text, "?"), text, decides)
+            return _beside(_with_text(Ask, text, "?"), text, decides)
         found = [one for one in reader.phrases(at) if one.role in _ROLES]
         for match in sorted(found, key=lambda one: one.end, reverse=True):
             command = _command(reader, match)
@@ -92,7 +92,7 @@ def _command(reader: Reader, match: Match) -> Reply | None:
         return None
     text = _rest(reader, match.end)
     if role in _SPOKEN:
-        return _said(_SPOKEN[role], text, f"{role}:")
+        return _with_text(_SPOKEN[role], text, f"{role}:")
     if role in _REASONED:
         return _REASONED[role](reason=text)
     return (
@@ -133,7 +133,7 @@ def _reassignment(reader: Reader, match: Match, reason: str) -> Reply | None:
     return Reassign(to=name, reason=reason)
 
 
-def _said(kind: type[Ask | Comment], text: str, word: str) -> Reply:
+def _with_text(kind: type[Ask | Comment], text: str, word: str) -> Reply:
     return kind(text=text) if text else Unclear(problem=f'There are no words after "{word}".')
 
 

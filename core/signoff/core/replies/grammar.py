@@ -539,7 +539,10 @@ class Reader:
         # Another's name below a closing signs what that person wrote.
         others = self.own_name(at) is None and end in set(self.names(at))
         if not closings and not others and self._stands_alone(at):
-            first = step.last in (Role.CLOSING, Role.THANKS)
+            known = any(True for _ in self.context.author)
+            first = step.last in (Role.CLOSING, Role.THANKS) and (
+                known or self.text.begins_line(at)
+            )
             if is_signature_line(self.text.line(at), self.context.author, first=first):
                 yield _Edge(end, State.CLOSED, Piece(SIGNATURE, at, end))
 

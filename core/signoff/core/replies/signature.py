@@ -23,6 +23,7 @@ from signoff.core.replies.text import Names
 
 LONGEST_LINE: Final = 200
 _LONGEST_NAME: Final = 24
+_SHORTEST_NAME: Final = 3
 _MOST_WORDS: Final = 14
 _PHONE_DIGITS: Final = 6
 _LONGEST_SPACELESS: Final = 24
@@ -103,7 +104,7 @@ def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
     parts = [words for part in _SEPARATORS.split(bare) if (words := _bare_words(part))]
     if not parts or sum(map(len, parts)) > _MOST_WORDS:
         return False
-    if first and len(parts[0]) == 1 and _may_be_a_name(parts[0][0]):
+    if first and len(parts[0]) == 1 and _may_be_a_name(parts[0][0], names):
         parts = parts[1:]
     return all(_is_known_part(words, names) for words in parts)
 
@@ -138,10 +139,19 @@ def _is_word(word: str) -> bool:
     return word in _words() or word in _small() or word.isdecimal()
 
 
-def _may_be_a_name(word: str) -> bool:
-    """Say whether a word below a closing may be a name that nobody knows: "Mike", not "Wait"."""
+def _may_be_a_name(word: str, names: Names) -> bool:
+    """Say whether a word below a closing may be the author's name: "Alex" for Alexandra, "ML".
+
+    Where their name is not known, any word may be one that is in no phrase: "Mike", not "Wait".
+    """
+    own = ["".join(name) for name in names]
+    plain = _plain(word)
+    if own:
+        initials = {one[0] for one in own}
+        short = len(plain) <= len(own) and initials.issuperset(plain)
+        return short or any(one.startswith(plain) for one in own if len(plain) >= _SHORTEST_NAME)
     named = word[0].isupper() and word.isalpha() and len(word) <= _LONGEST_NAME
-    return named and not _is_said(_plain(word))
+    return named and not _is_said(plain)
 
 
 def _names_a_place(bare: str, names: Names) -> bool:

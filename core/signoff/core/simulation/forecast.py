@@ -1,4 +1,4 @@
-"""What is foreseen of a call: the levels that are asked, what happens at each, and the end."""
+"""What is simulated of a call: the levels that are asked, what happens at each, and the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Says(StrEnum):
     """Answers as the requester."""
 
 
-class Said(Value):
+class SimulatedAnswer(Value):
     """An answer that somebody would give.
 
     Attributes:

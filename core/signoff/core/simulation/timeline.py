@@ -30,9 +30,28 @@ from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.quiet_hours import card_held
 from signoff.core.routing.resolve import take
 from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
-from signoff.core.simulation.forecast import ASKING, End, Rung, Said, Says, Step, Timeline, Turn
+from signoff.core.simulation.forecast import (
+    ASKING,
+    End,
+    Rung,
+    Says,
+    SimulatedAnswer,
+    Step,
+    Timeline,
+    Turn,
+)
 
-__all__ = ["ASKING", "End", "Rung", "Said", "Says", "Step", "Timeline", "Turn", "foresee"]
+__all__ = [
+    "ASKING",
+    "End",
+    "Rung",
+    "Says",
+    "SimulatedAnswer",
+    "Step",
+    "Timeline",
+    "Turn",
+    "simulate",
+]
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
@@ -59,7 +78,7 @@ _END: Final = {
 }
 
 
-def foresee(
+def simulate(
     policies: Sequence[Policy],
     fallback: Fallback,
     directory: Directory,
@@ -70,7 +89,7 @@ def foresee(
     barred: tuple[str, ...] = (),
     turns: Turns = NO_TURNS,
     grants: Sequence[Grant] = (),
-    answers: Sequence[Said] = (),
+    answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
     """Return what happens to a call that waits from a moment on, if nobody else answers.
@@ -208,7 +227,7 @@ class _World(NamedTuple):
     reach: Reach
     barred: tuple[str, ...]
     turns: dict[str, dict[str, float]]
-    answers: tuple[Said, ...] = ()
+    answers: tuple[SimulatedAnswer, ...] = ()
     fallback: Fallback | None = None
     approving: bool = False
 
@@ -253,7 +272,7 @@ def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple
         due = _next_due(approval, world, now)
         if world.approving and not left:
             yes = next((one for one in approval.ballot.awaited if one not in refused), None)
-            left = [Said(by=yes, at=approval.since or begun)] if yes is not None else []
+            left = [SimulatedAnswer(by=yes, at=approval.since or begun)] if yes is not None else []
         if approval.state is not State.PENDING or (due is None and not left):
             return
         if due is not None and not (left and left[0].at < due):
@@ -345,7 +364,7 @@ def _gone(
 
 
 def _answered(
-    approval: Approval, said: Said, world: _World, now: datetime
+    approval: Approval, said: SimulatedAnswer, world: _World, now: datetime
 ) -> tuple[Approval, tuple[Event, ...]]:
     """Return what an answer makes of an approval; where it does not count, why."""
     person, directory = world.directory.get(said.by), world.directory

@@ -225,7 +225,7 @@ def make_adk_router(
     local_person: str = "",
     rate: int = 0,
     remote: Mapping[str, RemoteApp] | None = None,
-    elsewhere: Mapping[str, BaseSessionService] | None = None,
+    remote_sessions: Mapping[str, BaseSessionService] | None = None,
     web: bool = False,
     hide: Hidden = (),
 ) -> APIRouter:
@@ -242,14 +242,14 @@ def make_adk_router(
         local_person: As whom these answer then.
         rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
         remote: The agents elsewhere that may publish their pauses.
-        elsewhere: The sessions of those of them that can be submitted to, by app.
+        remote_sessions: The sessions of those of them that can be submitted to, by app.
         web: Whether ADK's own page is served too.
         hide: What may have to be hidden of a call until its policy is known.
     """
     api = AdkApi(
         gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
         decisions=decisions,
-        sessions=Sessions(sessions, decisions, elsewhere or {}),
+        sessions=Sessions(sessions, decisions, remote_sessions or {}),
         answering=Answering(decisions, watching),
         onlookers=Onlookers(watching),
         folder=folder,

@@ -100,10 +100,10 @@ class Onlookers:
                     yield f"data: {text}\n\n" if text else _IDLE
                 run = await self.ledger.run(turn.run)
             except SignoffError as error:
-                yield _told(type(error).__name__, str(error))
+                yield _error_event(type(error).__name__, str(error))
                 return
             if kind := _failure(run, turn):
-                yield _told(kind, run.problem)
+                yield _error_event(kind, run.problem)
 
 
 def _failure(run: Run, turn: Turn) -> str:
@@ -113,7 +113,7 @@ def _failure(run: Run, turn: Turn) -> str:
     return {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoubt"}.get(run.state, "")
 
 
-def _told(kind: str, message: str) -> str:
+def _error_event(kind: str, message: str) -> str:
     """Return an error as ADK's server tells it in a stream (google.adk.cli.api_server)."""
     details = {"error_type": kind, "error_message": message, "timestamp": time.time()}
     told = {"error": f"{kind}: {message}", "error_details": details}

@@ -107,7 +107,7 @@ class Answering:
     def to_say(self, view: View) -> list[Approval]:
         """Return the answers to post, none of which lets a tool run that was posted before."""
         if self.version:
-            # Said by somebody who is no more, and perhaps on its way still. A refusal, or an
+            # GivenAnswer by somebody who is no more, and perhaps on its way still. A refusal, or an
             # answer to a question, that is not in the session by now is said again.
             return [] if self.approved else self.untold(view)
         anew = any(_is_anew(one) for one in self.approvals)

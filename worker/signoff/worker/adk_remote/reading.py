@@ -159,7 +159,7 @@ def read_view(
     run: Run,
     *,
     python: bool,
-    said_now: bool = False,
+    just_sent: bool = False,
     invocations: Iterable[str] = (),
     rules: Iterable[LongRunning] = (),
 ) -> View:
@@ -170,7 +170,7 @@ def read_view(
         run: The run.
         python: Whether the server is written in Python. It writes a pause as two events, and may
             die between them.
-        said_now: Whether we have just said the message, so that it is there.
+        just_sent: Whether we have just said the message, so that it is there.
         invocations: Where the run is known to have asked; looked for by its message otherwise.
         rules: The long-running tools that wait for an approval.
 
@@ -181,7 +181,7 @@ def read_view(
     ids = {one for one in invocations if one}
     said = None
     if not ids:
-        said = _said(events, state, run, keeps_marks=python, said_now=said_now)
+        said = _message_of(events, state, run, keeps_state=python, just_sent=just_sent)
         ids = {said.invocation_id} if said is not None else set()
     marks = {
         # What a tool puts into the state comes with an event of its agent.
@@ -224,8 +224,8 @@ def _of_node(later: Sequence[Event], approval: Approval) -> dict[str, Any] | Non
     return None
 
 
-def _said(
-    events: Sequence[Event], state: dict[str, Any], run: Run, *, keeps_marks: bool, said_now: bool
+def _message_of(
+    events: Sequence[Event], state: dict[str, Any], run: Run, *, keeps_state: bool, just_sent: bool
 ) -> Event | None:
     """Find the message of a run by the mark that was sent with it."""
     texts = [event for event in events if event.author == "user" and _text(event)]
@@ -233,9 +233,9 @@ def _said(
         if event.actions.state_delta.get(MARK) == run.id:
             return event
     same = [event for event in texts if _text(event) == run.message]
-    if same and (said_now or state.get(MARK) == run.id):
+    if same and (just_sent or state.get(MARK) == run.id):
         return same[-1]
-    if keeps_marks or MARK in state or not same:
+    if keeps_state or MARK in state or not same:
         return None
     raise RemoteError(
         f"Session {run.session} has the words of run {run.id} already, and the server has kept no "

@@ -98,7 +98,7 @@ class RemoteRuntime:
             view = await self._settled(server, run, is_over)
             if view is not None and not is_over(view):
                 await self._go_on_from_message(server, run, view)
-        view = await self._look(server, run, said_now=True)
+        view = await self._look(server, run, just_sent=True)
         if view is None:
             raise _gone(run)
         if taken_up:
@@ -320,7 +320,7 @@ class RemoteRuntime:
     # -- looking -------------------------------------------------------------------------------
 
     async def _look(
-        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, said_now: bool = False
+        self, server: Server, run: Run, asked: Sequence[Approval] = (), *, just_sent: bool = False
     ) -> View | None:
         if run.app not in self._python:
             self._python[run.app] = await server.is_python()
@@ -331,7 +331,7 @@ class RemoteRuntime:
             session,
             run,
             python=self._python[run.app],
-            said_now=said_now,
+            just_sent=just_sent,
             invocations=[one.origin.invocation for one in asked],
             rules=self.long_running,
         )

@@ -86,15 +86,15 @@ class Authenticator:
             why = f"it has two {headers.repeated.title()} fields, and somebody may have added one"
             return Proof(address=sender, proven=Proven.NONE, why=why)
         letter = _Letter(raw, headers, sender, signatures_in(headers))
-        said = self._said(letter, peer)
-        if said.proven is Proven.DMARC or self.txt is None:
-            return said
+        reported = self._by_server(letter, peer)
+        if reported.proven is Proven.DMARC or self.txt is None:
+            return reported
         verified = await self._verified(letter, self.txt, now)
         if verified.proven is Proven.DMARC or not self._server:
             return verified
-        return replace(verified, why=f"{said.why}; {verified.why}")
+        return replace(verified, why=f"{reported.why}; {verified.why}")
 
-    def _said(self, letter: _Letter, peer: str) -> Proof:
+    def _by_server(self, letter: _Letter, peer: str) -> Proof:
         """Return what the mail server in front of us proves."""
         if not self._server:
             return letter.claimed("nothing that could prove it is looked at")
@@ -121,7 +121,7 @@ class Authenticator:
             one.value == "pass" and self._may_vouch(one.domain("smtp.mailfrom"), letter.domain)
             for one in results.of("spf")
         )
-        # Which signature has passed is not said here; with none at all, it was SPF.
+        # Which signature has passed is not reported here; with none at all, it was SPF.
         own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
         by_sender = sent or not letter.headers.every("dkim-signature")
         recipients = None if by_sender else letter.covered(own or letter.found)

@@ -205,12 +205,12 @@ def translate(error: Exception) -> Fault:
     for kind in type(error).__mro__:
         if kind in FAULTS:
             return FAULTS[kind](error)
-    return Fault(MailDeferred(_said(error)), lost=True)
+    return Fault(MailDeferred(_error_text(error)), lost=True)
 
 
 def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any of the responses
-    code, text = int(error.code), f"the server said {error.code} {_said(error)}"
-    said = _said(error)
+    code, text = int(error.code), f"the server said {error.code} {_error_text(error)}"
+    said = _error_text(error)
     if code in _WANTS_LOGIN:
         return _login(error)
     if 500 <= code < 600 and not said.startswith(_QUOTA):
@@ -235,26 +235,26 @@ def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
 
 
 def _login(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it does not accept the login: {error.code} {_said(error)}"
+    text = f"it does not accept the login: {error.code} {_error_text(error)}"
     return Fault(MailDeferred(text), setting="[email.smtp] username, password", lost=True)
 
 
 def _unsupported(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it lacks what the settings ask for: {_said(error)}"
+    text = f"it lacks what the settings ask for: {_error_text(error)}"
     return Fault(MailDeferred(text), setting="[email.smtp] security, username", lost=True)
 
 
 def _greeting(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    text = f"it does not welcome us: {error.code} {_said(error)}"
+    text = f"it does not welcome us: {error.code} {_error_text(error)}"
     return Fault(MailDeferred(text), lost=True)
 
 
 def _network(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
-    return Fault(MailDeferred(_said(error)), lost=True)
+    return Fault(MailDeferred(_error_text(error)), lost=True)
 
 
 def _unsendable(error: Any) -> Fault:  # noqa: ANN401 -- a ValueError
-    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_said(error)}"))
+    return Fault(MailRefused(f"the mail cannot be put into SMTP: {_error_text(error)}"))
 
 
 FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
@@ -279,7 +279,7 @@ FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
 """What each exception means; a test holds it complete for all that aiosmtplib has."""
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = str(getattr(error, "message", "") or error) or type(error).__name__
     return redact(one_line(text))[:_LONGEST_ANSWER]
 

@@ -51,7 +51,7 @@ _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif")
 _LONGEST_LINK: Final = 2_000
 
 
-class Said(NamedTuple):
+class Reading(NamedTuple):
     """What the author of a mail said in it.
 
     Attributes:
@@ -99,7 +99,7 @@ def read_forms(mail: Part) -> Readings:
 
 def said_in(
     mail: Part, found: Readings, sent_lines: Collection[str], names: Collection[str]
-) -> Said:
+) -> Reading:
     """Return what the author of a mail said, in all forms of it.
 
     Args:
@@ -111,7 +111,7 @@ def said_in(
     readings = found.read
     if not readings:
         unreadable = any(map(_is_unreadable, mail.walk()))
-        return Said(Reply("", ""), "", doubt=UNREADABLE if unreadable else "")
+        return Reading(Reply("", ""), "", doubt=UNREADABLE if unreadable else "")
     replies = [read_reply(one.lines, sent_lines, names) for one in readings]
     doubt = _doubt(replies, readings, frozenset(names))
     if found.forms > _MOST_READINGS:
@@ -119,7 +119,7 @@ def said_in(
     if any(map(_is_unreadable, mail.walk())):
         doubt = doubt or UNREADABLE
     text = "\n".join(line.text for line in readings[0].lines)
-    return Said(replies[0], text, doubt)
+    return Reading(replies[0], text, doubt)
 
 
 def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:

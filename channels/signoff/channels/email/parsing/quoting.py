@@ -167,8 +167,8 @@ def is_name(text: str, names: frozenset[str]) -> bool:
     return 0 < len(words) <= _MOST_NAMES and all(word in names for word in words)
 
 
-def _doubt(told: list[_Piece]) -> str:
-    return next((one.doubt for one in told if one.doubt), "")
+def _doubt(pieces: list[_Piece]) -> str:
+    return next((one.doubt for one in pieces if one.doubt), "")
 
 
 class _Telling:
@@ -220,7 +220,7 @@ class _Telling:
                 at, self._quoted_length, self._signed = after, 0, False
                 continue
             self._loose = self._loose or ends is None
-            yield from self._told(at)
+            yield from self._classified(at)
             at += 1
         if not self._signed and any(map(_says_more, self._beyond)):
             yield _Piece(_Kind.TEXT, "", TOO_LONG)
@@ -245,7 +245,7 @@ class _Telling:
     def _is_foreign(self, at: int) -> bool:
         return is_quoted(self._texts[at]) or bool(_ends_own_text(self._texts, at))
 
-    def _told(self, at: int) -> Iterator[_Piece]:
+    def _classified(self, at: int) -> Iterator[_Piece]:
         """Yield what a line is that ends nothing."""
         line = self._lines[at]
         text = self._texts[at] if self._begun else without_tag(self._texts[at])
@@ -337,10 +337,10 @@ def _introduces(quoted: list[str]) -> bool:
     )
 
 
-def _answer(told: list[_Piece]) -> str:
+def _answer(pieces: list[_Piece]) -> str:
     answer: list[str] = []
     before = _Kind.TEXT
-    for kind, text, _ in told:
+    for kind, text, _ in pieces:
         if kind is _Kind.TEXT:
             answer.append(text)
         elif kind is not before:
@@ -349,14 +349,14 @@ def _answer(told: list[_Piece]) -> str:
     return "\n".join(answer).strip("\n")
 
 
-def _shown(told: list[_Piece]) -> str:
+def _shown(pieces: list[_Piece]) -> str:
     """Put together what the person meant to be read.
 
     Who writes between quoted lines has chosen them, and so has who quotes by hand; a quotation that
     the program introduced and put in one piece is the program's.
     """
     left_out = (_Kind.SIGNATURE, _Kind.UNTOLD)
-    pieces = [one for one in told if one.kind not in left_out]
+    pieces = [one for one in pieces if one.kind not in left_out]
     introduced = any(one.kind is _Kind.INTRODUCTION for one in pieces)
     chosen = not introduced or _quotations(pieces) > 1
     wrote = any(one.kind is _Kind.TEXT and one.text.strip() for one in pieces)

@@ -171,7 +171,7 @@ class OpenId:
         self._require_issuer(known, answer)
         if "error" in answer:
             await self._ledger.commit_all([used])
-            raise SignInError(_told(answer["error"]))
+            raise SignInError(_error_text(answer["error"]))
         try:
             # A code is shown to the provider once, whatever comes of it.
             await self._ledger.commit(used)
@@ -337,7 +337,7 @@ async def _ask(
     if answer.status_code != httpx.codes.OK or not isinstance(content, dict):
         code = str(content.get("error", "")) if isinstance(content, dict) else ""
         log.warning("inbox.oidc_refused", url=url, status=answer.status_code, code=code)
-        raise SignInError(_told(code or f"status {answer.status_code}"))
+        raise SignInError(_error_text(code or f"status {answer.status_code}"))
     return content
 
 
@@ -357,7 +357,7 @@ def _signs(key: Mapping[str, Any]) -> bool:
     return key.get("use", "sig") == "sig" and key.get("kty") in {"RSA", "EC", "OKP"}
 
 
-def _told(code: str) -> str:
+def _error_text(code: str) -> str:
     if code == "access_denied":
         return "Your company's sign-in has not let you in, or you have left it."
     # A word of theirs, which is shown as text; what may be markup is none.

@@ -201,7 +201,7 @@ class MovePages:
         if isinstance(error, Conflict):
             raise error
         wrong = isinstance(error, PayloadErrors | PayloadError | GrantRefused)
-        tried = Tried(name, sent.form, *_told(error))
+        tried = Tried(name, sent.form, *_error_texts(error))
         status = 422 if wrong else 409
         return await self._pages.shown(sent.visit, sent.approval, status=status, tried=tried)
 
@@ -243,7 +243,7 @@ def _extension(sent: Sent) -> Move:
     return moves.Extend(by=by, reason=sent.text("reason"))
 
 
-def _told(error: Exception) -> tuple[str, dict[str, str]]:
+def _error_texts(error: Exception) -> tuple[str, dict[str, str]]:
     """Return what is said about a form that was not taken, and at which fields."""
     match error:
         case PayloadErrors(problems=problems):

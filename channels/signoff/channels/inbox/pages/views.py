@@ -43,7 +43,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Statement:
     """What a person said in the first step, to be confirmed as it stands.
 
     Attributes:
@@ -109,7 +109,7 @@ class View:
     stage: Stage
     card: Card
     may: May
-    said: Said | None = None
+    said: Statement | None = None
     over: Words | None = None
     ended: datetime | None = None
     why_not: str = ""
@@ -173,7 +173,7 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
         stage=stage,
         card=card(approval, directory),
         may=allowed,
-        said=_said(approval, step, directory.zone_of(person.id)) if step is not None else None,
+        said=_statement(approval, step, directory.zone_of(person.id)) if step is not None else None,
         over=over,
         ended=approval.decision.at if approval.decision else None,
         why_not=why_not,
@@ -255,7 +255,7 @@ def _voted(approval: Approval, person: Person, directory: Directory) -> str:
     return levels.voted(approval, person.id, directory).headline if person.id in said else ""
 
 
-def _said(approval: Approval, step: Decision, zone: tzinfo) -> Said:
+def _statement(approval: Approval, step: Decision, zone: tzinfo) -> Statement:
     rows = [Row(name="When", value=f"by {step.channel}, {moment(step.at, zone)}")]
     if step.reason:
         rows.append(Row(name="Reason", value=shown(step.reason)))
@@ -265,4 +265,4 @@ def _said(approval: Approval, step: Decision, zone: tzinfo) -> Said:
     elif values is not None:
         lone = rows_of(approval, {LONE_FIELD: values})
         rows += [row.model_copy(update={"name": "Value"}) for row in lone]
-    return Said(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)
+    return Statement(mark=mark_of(step), rows=tuple(rows), other=step.proposal is not None)

@@ -85,7 +85,7 @@ class SlackLeavings:
         if await self._seen(source):
             return None
         try:
-            absence = await self._noted(submission, person, source)
+            absence = await self._set_absence(submission, person, source)
         except Misfilled as problem:
             return errors_at({problem.block: problem})
         except LedgerError as error:
@@ -123,7 +123,9 @@ class SlackLeavings:
         handed = await hand_over(decisions, waiting, who, of=person, to=delegate)
         return handed_words(handed, delegate)
 
-    async def _noted(self, submission: Submission, person: Person, source: str) -> Absence | None:
+    async def _set_absence(
+        self, submission: Submission, person: Person, source: str
+    ) -> Absence | None:
         """Return the absence that was set, None for somebody who is back.
 
         Raises:

@@ -206,7 +206,7 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
     yield from rows_of(card, whole=whole)
     if open_still:
         yield from _standing(card)
-    yield from _said(card)
+    yield from _explanation(card)
     if open_still and card.fields:
         names = ", ".join(row.name for row in card.fields)
         yield SectionBlock(text=plain(f"To be filled in: {names}", _SUMMARY))
@@ -238,7 +238,7 @@ def _standing(card: Card) -> Iterator[Block]:
         yield SectionBlock(text=plain(said))
 
 
-def _said(card: Card) -> Iterator[Block]:
+def _explanation(card: Card) -> Iterator[Block]:
     """Yield what was said about it last, and who has claimed it."""
     for one in card.comments[-_MOST_COMMENTS:]:
         who, at = plain(one.who, NAME), markup(date(one.at))

@@ -1,0 +1,109 @@
+"""What stands below a closing is a signature only where its shape is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.replies.devices import is_device_line
+from signoff.core.replies.reading import read_reply
+from signoff.core.replies.reply import Approve
+from signoff.core.replies.text import Names, ReplyContext
+
+CONTEXT = ReplyContext(people=(Names(("Tom Weber", "Mara Lind")),), author=Names(("Mara Lind",)))
+HEADS = (
+    "Approved\nBest regards\n{}",
+    "Approved\n\nMara Lind\n{}",
+    "ok\n\n-- \n{}",
+    "Genehmigt\nDanke\nMara\n{}",
+)
+SIGNATURES = (
+    *("M. Lind", "Mara", "CFO", "Head of Finance", "CFO | Acme GmbH", "Nordlicht Handel GmbH"),
+    *("Mara Lind\nCFO, Acme Industries Ltd", "M. Lind\nTel: +49 30 123456", "Leiterin Buchhaltung"),
+    *("Mara Lind\nSenior Accountant\n+49 30 1234567\nmara@x.example", "Mara\nSent from my iPhone"),
+)
+REMARKS = (
+    *("Half Only", "Two Nights Max", "Half Price Monday", "Only First Invoice", "Halbe Summe"),
+    *("Nur Hotel", "Ohne Hotel", "Wait", "Zug Statt Flug", "Mitad Solo", "50 Percent"),
+    *("Berlin Trip Excluded", "Economy Class", "Train Instead Of Flight", "Cheaper Hotel"),
+    *("Gilt Für Eine Rate", "Tom Weber", "Next Quarter Finance", "EUR 500", "No Breakfast GmbH"),
+    *(
+        "I take it back, please do not pay this.",
+        "Gilt nur für die erste Rate.",
+        "我撤回以上意见。",
+    ),
+    *(
+        "初回分のみ有効です。",
+        "첫 회차에만 유효합니다.",
+        "Je retire ce que j'ai dit.",
+        "PS: Only half",
+    ),
+)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_a_signature_takes_nothing_from_a_yes(head: str, signature: str) -> None:
+    """Names, posts, firms with their legal form and contacts stand below an approval."""
+    assert isinstance(read_reply(head.format(signature), CONTEXT), Approve)
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_a_remark_where_a_signature_stands_is_left_over(remark: str) -> None:
+    """Limits and withdrawals in the form of a name, and sentences, approve nothing."""
+    read = [read_reply(head.format(remark), CONTEXT) for head in HEADS]
+    assert not any(isinstance(one, Approve) for one in read)
+
+
+THANKS = (
+    "Approved. Thanks. {}.",
+    "Approved. Thanks, {}",
+    "Genehmigt. Danke. {}",
+    "Ok, thanks.\n{}",
+)
+ADVERBS = (
+    *("Partially", "Conditionally", "Provisionally", "Half", "Teilweise", "Bedingt", "Halb"),
+    *("Partiellement", "Moitié", "Parcialmente", "Mitad", "Parzialmente", "Metade", "Deels"),
+)
+
+
+@pytest.mark.parametrize("adverb", ADVERBS)
+def test_a_word_below_thanks_is_a_name_only_if_it_is_the_authors(adverb: str) -> None:
+    """Nobody of that name has approved: "Approved. Thanks. Conditionally."."""
+    read = [read_reply(text.format(adverb), CONTEXT) for text in THANKS]
+    assert not any(isinstance(one, Approve) for one in read)
+
+
+@pytest.mark.parametrize("name", ["Mara", "Mar", "M", "ML", "M.L.", "Lind", "Mara Lind"])
+def test_the_author_may_sign_in_short(name: str) -> None:
+    """By a part of their name, by its beginning, or by initials."""
+    assert isinstance(read_reply(f"Approved.\n\nBest regards,\n{name}", CONTEXT), Approve)
+
+
+@pytest.mark.parametrize(
+    ("line", "sent"),
+    [
+        ("Sent from my iPhone", True),
+        ("Von meinem iPhone gesendet", True),
+        ("Dal mio iPhone", True),
+        ("나의 갤럭시에서 보냄", True),
+        ("モバイルから送信", True),
+        ("Sent from my desk, which is quieter", False),
+        ("Sent from my cell, only half of it", False),
+        ("从我的部门看，不同意", False),
+    ],
+)
+def test_the_line_of_a_phone_is_known_word_by_word(line: str, *, sent: bool) -> None:
+    """A sentence that begins like one is none."""
+    assert is_device_line(line) is sent
+
+
+QUOTES = ('"{}"', "“{}”", "„{}“", "«{}»", "« {} »", "'{}'")
+VERDICTS = ("approved", "genehmigt", "approuvé", "aprobado", "approvato", "akkoord", "승인", "同意")
+
+
+@pytest.mark.parametrize("marks", QUOTES)
+@pytest.mark.parametrize("word", VERDICTS)
+def test_a_verdict_in_quotation_marks_is_asked_back(marks: str, word: str) -> None:
+    """Somebody's word, or a doubt about it; only the word that our mails quote is copied so."""
+    assert not isinstance(read_reply(marks.format(word)), Approve)
+    assert isinstance(read_reply(marks.format("approve")), Approve)
