@@ -91,7 +91,8 @@ async def test_many_cards_at_once_are_one_message(crowd: Channels) -> None:
     assert message.headline == "4 requests wait for your decision"
     links = {f"{PAGE.url}/inbox/approvals/{one.id}" for one in approvals}
     assert {one.link for one in message.entries} == links
-    assert {one.about for one in message.entries} == {f"amount: {100 + one}" for one in range(4)}
+    call = "reimbursement_agent asks to run reimburse"
+    assert {one.title for one in message.entries} == {f"{call}: amount {100 + n}" for n in range(4)}
     assert is_bundle(message.card.approval)
     assert set((await crowd.ledger.backlog()).values()) == {0}
 

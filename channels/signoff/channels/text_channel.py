@@ -87,7 +87,7 @@ def _text(message: Message, card: Card) -> str:
 def _entry(entry: Entry) -> str:
     """Name one request of a bundle, and where it can be read."""
     ended = f": {entry.outcome}" if entry.outcome else ""
-    return f"- {entry.title} {entry.about}".rstrip() + f"{ended} {entry.link}".rstrip()
+    return f"- {entry.title}{ended} {entry.link}".rstrip()
 
 
 def _field(row: Row) -> str:

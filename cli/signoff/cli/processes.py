@@ -194,13 +194,13 @@ def run_channels(settings: Settings) -> int:
     if settings.inbox.url and "link" in settings.inbox.sign_in:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
-    besides = {"groups": keeper[0].run_forever()} if keeper is not None else {}
+    besides = {"groups": keeper[0].run_forever} if keeper is not None else {}
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
-    besides["vacancies"] = vacant.run_forever()
+    besides["vacancies"] = vacant.run_forever
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:
-        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever()
+        besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
     async def close() -> None:
         for sender in senders.values():
@@ -307,7 +307,7 @@ def _consume(
     register: Callable[[LoopThread], None],
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    besides: Mapping[str, Coroutine[Any, Any, object]] | None = None,
+    besides: Mapping[str, Callable[[], Coroutine[Any, Any, object]]] | None = None,
     cards: Cards | None = None,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
@@ -344,7 +344,7 @@ def _consume(
         _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
         for name, work in (besides or {}).items():
-            _in_background(loop, name, work)
+            _in_background(loop, name, work())
         worker.start()
         log.info("stopped", kind=kind)
         return int(worker.exitcode or 0)

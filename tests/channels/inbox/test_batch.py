@@ -213,7 +213,7 @@ async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office
 async def test_all_that_can_be_approved_together_are_shown_at_once(
     browser: Browser, office: Channels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without ticking each: the oldest ones, in full, and how many are left; others stay out."""
+    """Without ticking each: so many in full, and how many are left; others stay out."""
     monkeypatch.setattr(batch, "MOST", 2)
     found = await opened(office)
     office.policies = (PLAIN,)
@@ -223,10 +223,11 @@ async def test_all_that_can_be_approved_together_are_shown_at_once(
 
     shown = await browser.get("/inbox/batch?all=1")
 
-    assert [one.digest in shown.text for one in (*found, plain)] == [True, True, False, False]
+    assert sum(one.digest in shown.text for one in found) == 2
+    assert plain.digest not in shown.text
     assert "1 more can be approved together after these." in shown.text
     await browser.post("/inbox/batch", forms_of(shown)["/inbox/batch"])
-    assert await states(office, found) == [State.APPROVED, State.APPROVED, State.PENDING]
+    assert sorted(await states(office, found)) == [State.APPROVED, State.APPROVED, State.PENDING]
     rest = await browser.get("/inbox/batch?all=1")
     assert "more can be approved" not in rest.text
     await browser.post("/inbox/batch", forms_of(rest)["/inbox/batch"])

@@ -137,7 +137,6 @@ def test_the_longest_list_keeps_to_the_limits_of_slack() -> None:
     entries = tuple(
         Entry(
             title=hostile,
-            about=hostile,
             requester=hostile,
             deadline=None,
             link=f"https://approvals.example.com/inbox/approvals/ap_{number:016}",

@@ -47,8 +47,7 @@ from signoff.channels.words import bundles as words
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.base.errors import Conflict, LeaseLost, LedgerError
-from signoff.core.base.shown_text import shortened
-from signoff.core.cards.card import Card, card, unbroken
+from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
 from signoff.core.routing.quiet_hours import is_urgent, least_left
 
@@ -61,8 +60,6 @@ KEPT: Final = timedelta(days=60) + GRACE
 """How long it is known what a bundle lists."""
 
 _ID: Final = "bn_"
-_MOST_ROWS: Final = 3
-_LONGEST_ABOUT: Final = 160
 
 
 class Bundling(NamedTuple):
@@ -388,9 +385,9 @@ class BundleDelivery:
         ended = approval.state is not State.PENDING
         outcome = approval.outcome(self._directory) if ended else "went on to others"
         return Entry(
-            title=shape.line,
-            about=_about(shape),
-            requester=shape.requester,
+            title=shape.title,
+            # A title that the policy has made names who asks.
+            requester="" if shape.titled else shape.requester,
             deadline=approval.deadline,
             link=self._inbox.link_to(approval.id) if self._inbox is not None else "",
             outcome="" if waits else outcome,
@@ -471,14 +468,6 @@ def _of(item: Item) -> BundleWork:
 def _asked(work: BundleWork, approval: Approval) -> Asked | None:
     mine = (one for one in approval.asked if (one.key, one.channel) == (work.person, work.channel))
     return next(mine, None)
-
-
-def _about(shape: Card) -> str:
-    """Return the first arguments of a call, so that requests of one kind can be told apart."""
-    if shape.rows == () or all(row.value in shape.line for row in shape.rows):
-        return ""
-    rows = (f"{row.name}: {unbroken(row.value)}" for row in shape.rows[:_MOST_ROWS])
-    return shortened(" · ".join(rows), _LONGEST_ABOUT)
 
 
 def _receipt(work: BundleWork, approval: Approval) -> str:

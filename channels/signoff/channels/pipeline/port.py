@@ -47,16 +47,14 @@ class Entry:
     """One of several requests that a message lists.
 
     Attributes:
-        title: What is asked.
-        about: The first arguments, on one line.
-        requester: Who asks, for people.
+        title: What is asked, with the first arguments.
+        requester: Who asks, for people; "" where the title says so.
         deadline: Until when it can be answered (UTC); None where it stays open.
         link: Its page.
         outcome: How it ended, "" while it waits for the reader.
     """
 
     title: str
-    about: str
     requester: str
     deadline: datetime | None
     link: str

@@ -101,13 +101,13 @@ def bundle_blocks(message: Message) -> list[Block]:
 
 
 def _listed(entry: Entry) -> SectionBlock:
-    about = f" ({one_line(entry.about)})" if entry.about else ""
-    said = plain(f"{one_line(entry.title)}{about}", _ENTRY).text
+    said = plain(one_line(entry.title), _ENTRY).text
     if entry.outcome:
         return SectionBlock(text=plain(f"▪️ {said}: {one_line(entry.outcome)}", _SUMMARY))
+    who = f"Requested by {one_line(entry.requester)}" if entry.requester else ""
     until = [markup(f"until {date(entry.deadline)}")] if entry.deadline is not None else []
     return SectionBlock(
-        text=plain(f"{said}\nRequested by {one_line(entry.requester)}", _SUMMARY),
+        text=plain(f"{said}\n{who}".rstrip(), _SUMMARY),
         fields=until or None,
         accessory=_page(entry.link) if entry.link else None,
     )
