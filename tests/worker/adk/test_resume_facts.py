@@ -25,6 +25,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import BaseNode
 from google.genai import types
 
+from signoff.worker.adk.sqlite import PatientSqliteSessionService
 from worker.adk.conftest import NewHouse
 from worker.adk.harness import (
     APP,
@@ -633,19 +634,19 @@ async def test_the_original_call_is_in_the_history(new_house: NewHouse, root: Ro
 
 
 async def test_many_sessions_in_one_process(tmp_path: Path) -> None:
-    """Thirty-two sessions at once run and pause on one SQLite file without a locked database."""
-    house = House(tmp_path / "many.db")
-    async with house.service() as service:
-        runner = house.runner(service)
+    """Thirty-two sessions at once run and pause on one SQLite file with a service of our own.
 
-        async def pause(session_id: str) -> int:
-            await service.create_session(app_name=APP, user_id=USER, session_id=session_id)
-            stream = runner.run_async(
-                user_id=USER, session_id=session_id, new_message=said("pay:5")
-            )
-            return len(requests_in([event async for event in stream]))
+    With ADK's own the database is locked when the machine is busy.
+    """
+    service = PatientSqliteSessionService(tmp_path / "many.db")
+    runner = House(tmp_path / "many.db").runner(service)
 
-        assert await asyncio.gather(*(pause(f"s{n}") for n in range(32))) == [1] * 32
+    async def pause(session_id: str) -> int:
+        await service.create_session(app_name=APP, user_id=USER, session_id=session_id)
+        stream = runner.run_async(user_id=USER, session_id=session_id, new_message=said("pay:5"))
+        return len(requests_in([event async for event in stream]))
+
+    assert await asyncio.gather(*(pause(f"s{n}") for n in range(32))) == [1] * 32
 
 
 @pytest.mark.parametrize(

@@ -475,7 +475,7 @@ def _asked(work: BundleWork, approval: Approval) -> Asked | None:
 
 def _about(shape: Card) -> str:
     """Return the first arguments of a call, so that requests of one kind can be told apart."""
-    if shape.rows == () or all(row.value in shape.title for row in shape.rows):
+    if shape.rows == () or all(row.value in shape.line for row in shape.rows):
         return ""
     rows = (f"{row.name}: {unbroken(row.value)}" for row in shape.rows[:_MOST_ROWS])
     return shortened(" · ".join(rows), _LONGEST_ABOUT)

@@ -186,7 +186,7 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
         findings.append(Finding("approvals", "broken", text))
     lost = [
         one
-        for one in await ledger.pending()
+        for one in await ledger.in_trouble()
         if one.terms is not None and not deliveries.is_reachable(one)
     ]
     if lost:

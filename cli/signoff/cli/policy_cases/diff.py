@@ -13,7 +13,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Terms
-from signoff.core.routing.selection import choose, owners_of
+from signoff.core.routing.selection import choose, owners_of, terms_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,11 @@ def _changed(approval: Approval, rules: Rulebook, directory: Directory) -> Chang
     frozen = approval.terms
     if frozen is None:
         return None
-    known = approval.facts
-    choice = choose(
-        rules.policies,
-        rules.default,
-        directory,
-        known,
-        now=approval.opened_at,
-        barred=owners_of(rules.owners, known),
-    )
+    known, barred = approval.facts, owners_of(rules.owners, approval.facts)
+    now = approval.opened_at
+    if terms_for(rules.policies, directory, known, now=now, barred=barred) == frozen:
+        return None
+    choice = choose(rules.policies, rules.default, directory, known, now=now, barred=barred)
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
         # It went on to the default because nobody of its policy could be reached.

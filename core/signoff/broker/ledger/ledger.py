@@ -163,6 +163,14 @@ class Ledger:
         """Return the approvals that wait and can be read, the next due first."""
         return await self.readable(await self.store.members("waiting", limit=limit))
 
+    async def in_trouble(self) -> list[Approval]:
+        """Return the approvals that wait, where a card was not delivered or somebody has gone.
+
+        Of thousands that wait these are few: the records of all others are not parsed.
+        """
+        ids = await self.store.members("waiting")
+        return await self.readable(ids, may_be=_is_in_trouble)
+
     async def inbox(self, person: str) -> list[Approval]:
         """Return the approvals that wait for one person, the oldest first."""
         return await self.readable(await self.store.members(f"inbox:{person}"))
@@ -381,12 +389,19 @@ class Ledger:
             found.append(legible(one, record))
         return found
 
-    async def readable(self, ids: Sequence[str]) -> list[Approval]:
-        """Return approvals in the order of their ids, without those that cannot be read."""
+    async def readable(
+        self, ids: Sequence[str], *, may_be: Callable[[str], bool] = bool
+    ) -> list[Approval]:
+        """Return approvals in the order of their ids, without those that cannot be read.
+
+        Args:
+            ids: Their ids.
+            may_be: Says of the text of a record whether it is to be read.
+        """
         records = await self.store.read([f"approval:{one}" for one in ids])
         found = []
         for approval_id, record in zip(ids, records, strict=True):
-            if record is None:
+            if record is None or not may_be(record[1]):
                 continue
             try:
                 found.append(legible_approval(approval_id, record))
@@ -394,3 +409,13 @@ class Ledger:
                 # One that cannot be read does not hide the others.
                 log.error("ledger.unreadable", approval=approval_id, error=str(error))  # noqa: TRY400 -- the message says it all
         return found
+
+
+def _is_in_trouble(record: str) -> bool:
+    """Say whether a record may be of an approval with a card that did not arrive, or with none.
+
+    Fields with their defaults are not written.
+    """
+    return '"asked":' not in record or any(
+        f'"{field}":' in record for field in ("problem", "away", "absent")
+    )

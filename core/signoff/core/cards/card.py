@@ -59,6 +59,7 @@ _LONGEST_COMMENT = 600
 _MOST_AWAITED = 5
 _LONGEST_NAME = 60
 _LONGEST_IN_TITLE = 40
+_LOOKED_AT = 400
 _VERBS = {
     Kind.CONFIRMATION: "asks to run",
     Kind.INPUT: "asks for",
@@ -302,7 +303,7 @@ def _with_arguments(does: str, rows: Sequence[Row]) -> str:
     """Return what the agent wants to do with its first arguments, as far as they fit."""
     told = does
     for row in rows:
-        value = shortened_line(unbroken(row.value), _LONGEST_IN_TITLE)
+        value = shortened_line(unbroken(row.value[:_LOOKED_AT]), _LONGEST_IN_TITLE)
         more = f"{told}{', ' if told != does else ': '}{row.name} {value}"
         if row.hidden or not value:
             continue

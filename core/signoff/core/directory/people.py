@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final, Protocol, Self
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from signoff.core.directory.schedules import Schedule
 _KELVIN: Final = "\N{KELVIN SIGN}"
 
 
+@lru_cache(maxsize=8192)
 def identity_key(identity: str) -> str:
     """Return an id or an email address in the form in which identities are compared.
 

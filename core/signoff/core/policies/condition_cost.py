@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 from pydantic import JsonValue
@@ -84,9 +84,18 @@ class Loop:
     reads: bool
 
 
+class Weighed(dict[str, JsonValue]):
+    """Facts that many expressions see, and whose size is reckoned once; nobody changes them."""
+
+    @cached_property
+    def size(self) -> Size | None:
+        """How large they are, None where they are nested too deeply."""
+        return size_of(dict(self))
+
+
 def cost(source: str, facts: Mapping[str, JsonValue]) -> float:
     """Return what an expression costs at most on these facts; infinity where they are too deep."""
-    size = size_of(dict(facts))
+    size = facts.size if isinstance(facts, Weighed) else size_of(dict(facts))
     if size is None:
         return math.inf
     total = float(size.whole)

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
 from signoff.core.policies import conditions
+from signoff.core.policies.condition_cost import Weighed
 
 _READ: Final = re.compile(r"\b(app|agent|tool|user|(?:args|now)(?:\.[A-Za-z_]\w*)*)\b(?!\s*\()")
 _QUOTED: Final = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'")
@@ -67,7 +68,7 @@ class Conditional(Protocol):
 
 def facts_at(facts: Mapping[str, JsonValue], now: datetime, time_zone: str) -> dict[str, JsonValue]:
     """Return what the expressions of a policy see of a call: its facts, and the clock."""
-    return {**facts, "now": conditions.clock(now, time_zone)}
+    return Weighed({**facts, "now": conditions.clock(now, time_zone)})
 
 
 def consider(

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, JsonValue
 
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.hiding import HIDDEN, Name, is_hidden
-from signoff.core.base.numbers import is_amount, is_currency, money_text, number_text
+from signoff.core.base.numbers import is_amount, is_currency, json_text, money_text, number_text
 from signoff.core.base.shown_text import shown, unbroken, visible
 
 LONGEST_TITLE: Final = 110
@@ -32,6 +32,8 @@ NAMES: Final = ("requester", "agent", "app", "tool")
 
 _LONGEST_TEMPLATE: Final = 300
 _LONGEST_VALUE: Final = 60
+_LOOKED_AT: Final = 600
+"""Characters of an argument of which the beginning is shown."""
 _EXAMPLE: Final = '"Reimburse {args.amount:money EUR} for {args.purpose}"'
 _PART: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PATH: Final = re.compile(r"args((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)")
@@ -199,7 +201,9 @@ def _written(
     value = names.get(one.name, "") if one.name else value_at(args, one.path)
     if value is None or value == HIDDEN or (isinstance(value, str) and not value.strip()):
         return MISSING
-    text = unbroken(shown(_formatted(one, value, args), in_use))
+    written = _formatted(one, value, args)
+    whole = written if isinstance(written, str) else json_text(written)
+    text = unbroken(shown(whole[:_LOOKED_AT], in_use))
     return shortened_line(text, _LONGEST_VALUE) or MISSING
 
 

@@ -65,9 +65,9 @@ def stand_in(
 ) -> Moved:
     """Note who of the present level has gone, and offer what waits to those who stand in.
 
-    That is the delegate; where there is none, whoever their reference in `ask` means by now: the
-    next member of a queue that asks one in turn, another manager, who is on call. They share the
-    place: the first answer of the two counts. A claim of somebody who has gone ends.
+    That is the delegate; where there is none, the people that their reference in `ask` now means:
+    the next member of a queue that asks one in turn, another manager, who is on call. They share
+    the place: the first answer of the two counts. A claim of somebody who has gone ends.
 
     Returns:
         The approval as it is, and no events, where nothing has changed.

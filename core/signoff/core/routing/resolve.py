@@ -188,6 +188,8 @@ class _Search:
         found = [seat for one in people if (seat := self._seat(one, via)) is not None]
         for seat in map(self._under_one_id, found):
             known = self.seats.setdefault((seat.person, seat.instead_of), seat)
+            if known is seat and not self.group:
+                continue
             groups = tuple(dict.fromkeys((*known.groups, *self.group)))
             both = {"groups": groups, "covers": known.covers and seat.covers}
             self.seats[seat.person, seat.instead_of] = known.model_copy(update=both)
@@ -198,6 +200,8 @@ class _Search:
         person, instead_of = self._id_of(seat.person), self._id_of(seat.instead_of)
         if person == instead_of:
             instead_of = ""
+        if (person, instead_of) == (seat.person, seat.instead_of):
+            return seat
         return seat.model_copy(update={"person": person, "instead_of": instead_of})
 
     def _id_of(self, person: str) -> str:

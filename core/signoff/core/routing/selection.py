@@ -12,7 +12,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import QUEUE, Turns
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
@@ -174,6 +174,39 @@ def instead(
     return choice.model_copy(update=update)
 
 
+def terms_for(
+    policies: Sequence[Policy],
+    directory: Directory,
+    facts: Facts,
+    *,
+    now: datetime,
+    barred: Collection[str] = (),
+) -> Terms | None:
+    """Return the terms that `choose` would choose, where that is plain without finding everybody.
+
+    None where it takes more: no policy matches, the managers have to be gone up, or nobody is
+    seen at once who can be asked.
+    """
+    policy, terms = _matching(policies, facts, now, [])
+    if policy is None or terms is None or policy.effect is not Effect.ASK or terms.second_step:
+        return None
+    user = str(facts.get("user", ""))
+    if directory.why_refused(user) or any(level.is_chain for level in terms.ladder):
+        return None
+    never = (user, *barred)
+    for level in terms.ladder:
+        for reference in level.references:
+            queue = directory.queues.get(reference.removeprefix(QUEUE))
+            members = queue.members if queue and reference.startswith(QUEUE) else (reference,)
+            people = (directory.get(one) for one in members)
+            for one in people:
+                if one is None or one.absence(now) is not None:
+                    continue
+                if not any(directory.may_be(one, other) for other in never):
+                    return terms
+    return None
+
+
 def _matching(
     policies: Sequence[Policy], facts: Facts, now: datetime, notes: list[str]
 ) -> tuple[Policy | None, Terms | None]:
@@ -181,8 +214,10 @@ def _matching(
 
     Without a policy the terms are those of one that could not be evaluated, which ends the search.
     """
+    by_zone = dict[str, Facts]()
     for policy in policies:
-        seen = facts_at(facts, now, policy.time_zone)
+        if (seen := by_zone.get(policy.time_zone)) is None:
+            seen = by_zone[policy.time_zone] = facts_at(facts, now, policy.time_zone)
         verdict, problem = weigh(policy, seen)
         if verdict is Match.ERROR:
             notes.append(f"policy {policy.name}: {problem}; the default is asked")
@@ -267,7 +302,9 @@ def first(
                 notes.append(f"{called} has nobody to ask and is passed over")
             continue
         here = {"level": index, "round": nth}
-        seats = tuple(seat.model_copy(update=here) for seat in found.seats)
+        seats = found.seats
+        if (index, nth) != (0, 0):
+            seats = tuple(seat.model_copy(update=here) for seat in seats)
         told = informed((*terms.inform, *terms.informs(index)), everybody, facts=facts, now=now)
         start = replace(_start(level, (index, nth), seats, people, now=now), informed=told)
         missing = list(_too_few(level, found.seats))

@@ -101,7 +101,7 @@ class SlackLeavings:
             try:
                 waiting = await self._waiting(submission, person, absence)
             except LedgerError as error:
-                # The absence is noted; whoever asks again sees what is left.
+                # The absence is noted; asking again shows what is left.
                 log.warning("slack.not_handed_over", person=person.id, problem=str(error))
                 waiting = LATER
         words = absence_words(absence, directory, end=_END, waiting=waiting)

@@ -201,7 +201,7 @@ def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
     ]
     if waiting:
         many = f"{waiting:,} requests" if waiting > 1 else "1 request"
-        hand = Option(value=HAND_OVER, text=plain("Hand over to whoever stands in"))
+        hand = Option(value=HAND_OVER, text=plain("Reassign them to this person"))
         tick = CheckboxesElement(action_id=VALUE, options=[hand])
         label, hint = plain(f"{many} still waiting for you"), plain("You cannot answer them then.")
         form.append(
