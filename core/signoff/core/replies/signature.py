@@ -30,6 +30,7 @@ _LONGEST_SPACELESS: Final = 24
 _MARKS_OF_A_SENTENCE: Final = frozenset("?!？！")
 _MOST_WORDS_OF_A_FIRM: Final = 3
 _SEPARATORS: Final = re.compile(r"[|,;·•/–—]|\s-\s")
+_STREETS: Final = ("strasse", "straße", "str", "weg", "platz", "allee", "gasse", "straat", "laan")
 _COMPANIES: Final = frozenset(
     (
         *("inc", "ltd", "llc", "llp", "plc", "corp", "co", "pty", "limited", "incorporated"),
@@ -106,7 +107,22 @@ def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
         return False
     if first and len(parts[0]) == 1 and _may_be_a_name(parts[0][0], names):
         parts = parts[1:]
-    return all(_is_known_part(words, names) for words in parts)
+    street = any(map(_is_street, parts))
+    return all(
+        _is_street(words) or (street and _is_town(words)) or _is_known_part(words, names)
+        for words in parts
+    )
+
+
+def _is_street(words: list[str]) -> bool:
+    """Say whether a part is a street and a number: "Hauptstraße 5"."""
+    return len(words) == 2 and _plain(words[0]).endswith(_STREETS) and words[1][0].isdecimal()
+
+
+def _is_town(words: list[str]) -> bool:
+    """Say whether a part is a postal code and a town: "10115 Berlin"."""
+    code, *town = words
+    return code.isdecimal() and 0 < len(town) < 3 and not any(_is_said(_plain(one)) for one in town)
 
 
 def _bare_words(part: str) -> list[str]:

@@ -1,0 +1,34 @@
+"""An answer that does not count is the client's to correct at the ADK API, as at the REST API."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.base.errors import (
+    Claimed,
+    DecisionRefused,
+    Escalated,
+    NotShownInFull,
+    NotYourTurn,
+    SignoffError,
+)
+from signoff.worker.adk_api.problems import problem_of
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (Claimed, 409, "claimed"),
+        (Escalated, 409, "escalated"),
+        (NotYourTurn, 409, "not-your-turn"),
+        (NotShownInFull, 403, "not-shown-in-full"),
+        (DecisionRefused, 403, "refused"),
+    ],
+)
+def test_a_refused_answer_is_no_failure_of_ours(
+    error: type[SignoffError], status: int, kind: str
+) -> None:
+    """These were answered with 500, and clients tried again."""
+    problem = problem_of(error.__new__(error, "no"))
+    assert (problem.status, problem.kind) == (status, kind)
+    assert problem.document()["type"] == f"urn:signoff:problem:{kind}"
