@@ -147,7 +147,8 @@ class LimitSettings(Table):
     """Limits on incoming mail.
 
     Attributes:
-        readers: How many mails a channels process reads at the same time.
+        readers: How many mails a channels process reads at the same time, each in a process of its
+            own. As many processes verify signatures.
         seconds: Seconds of CPU for reading one mail. A mail that needs more goes to quarantine.
         per_token: Mails from one person about one request in an hour. SMTP and LMTP defer more; of
             mails on other paths that decide nothing, more are neither noted nor answered.
