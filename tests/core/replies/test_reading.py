@@ -328,7 +328,11 @@ def test_a_noun_means_the_request_that_was_shown(
         ("ok, amount: 900", EXPENSE, {"amount": 900}),
         ("Genehmigt mit amount=900, urgent=ja", EXPENSE, {"amount": 900, "urgent": True}),
         ("approve\namount: 900\nNote = fine", EXPENSE, {"amount": 900, "note": "fine"}),
-        ("approve\n\n- amount: 900\n\nnote: x\n\nBest\nAda", EXPENSE, {"amount": 900, "note": "x"}),
+        (
+            "approve\n\n- amount: 900\n\nnote: x\n\nBest\nMara",
+            EXPENSE,
+            {"amount": 900, "note": "x"},
+        ),
         ("approve note=x\namount: 900", EXPENSE, {"amount": 900, "note": "x"}),
         ("approve\nthanks\namount：９００", EXPENSE, {"amount": 900}),
         ("approve", EXPENSE, None),

@@ -122,7 +122,7 @@ def _is_street(words: list[str]) -> bool:
 def _is_town(words: list[str]) -> bool:
     """Say whether a part is a postal code and a town: "10115 Berlin"."""
     code, *town = words
-    return code.isdecimal() and 0 < len(town) < 3 and not any(_is_said(_plain(one)) for one in town)
+    return len(code) > 3 and code.isdecimal() and len(town) == 1 and town[0][0].isupper()
 
 
 def _bare_words(part: str) -> list[str]:
