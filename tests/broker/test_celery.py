@@ -35,7 +35,7 @@ def rabbitmq_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["redis", "rabbitmq"])
+@pytest.fixture(params=["redis", pytest.param("rabbitmq", marks=pytest.mark.soak)])
 def broker_url(request: pytest.FixtureRequest, redis_url: str) -> str:
     """The URL of the broker, which is no other setting than this."""
     if request.param == "redis":

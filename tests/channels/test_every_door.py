@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], Person, bool, tuple[What, str, str]]
     "reject": (plain, {}, MARA, False, (What.REJECTED, "mara", NO)),
     "not asked": (plain, {}, RILEY, True, (What.REFUSED_ANSWER, "riley", "")),
     "decided": (decided, {}, MARA, True, (What.REFUSED_ANSWER, "mara", "rejected by Cleo Park")),
-    "late": (late, {"within": SOON}, MARA, False, (What.REFUSED_ANSWER, "mara", "expired at")),
+    "late": (late, {"within": SOON}, MARA, False, (What.REFUSED_ANSWER, "mara", "expired on")),
     "claimed": (claimed, {}, MARA, True, (What.REFUSED_ANSWER, "mara", "Cleo Park has claimed")),
     "values": (plain, {"template": {"days": 0}}, MARA, True, (What.REFUSED_ANSWER, "mara", "days")),
 }

@@ -107,7 +107,7 @@ BAD = {
     "answers that prove nothing": (
         GOOD + '[email.authentication]\nrequire = "token"\n',
         "email.authentication.require",
-        "whoever has a card's address can answer it",
+        "anyone who has a card's address can answer it",
         "warning",
     ),
     "results of everybody": (

@@ -243,6 +243,7 @@ async def test_odd_bytes_in_a_path(gateway: Gateway) -> None:
     assert await failures(gateway, requests) == []
 
 
+@pytest.mark.soak
 async def test_odd_bytes_in_a_query(gateway: Gateway) -> None:
     """As a value, as a name, and without either."""
     requests = []
@@ -255,6 +256,7 @@ async def test_odd_bytes_in_a_query(gateway: Gateway) -> None:
     assert await failures(gateway, requests) == []
 
 
+@pytest.mark.soak
 async def test_odd_bytes_in_a_header(gateway: Gateway) -> None:
     """In each header that anything looks at."""
     requests = [
@@ -266,6 +268,7 @@ async def test_odd_bytes_in_a_header(gateway: Gateway) -> None:
     assert await failures(gateway, requests) == []
 
 
+@pytest.mark.soak
 async def test_odd_bytes_in_a_form(gateway: Gateway) -> None:
     """As a field of the session's own forms, as a name, and as no form at all."""
     fields = ("reason", "text", "to", "of", "by", "mark", "span", "digest", "from", "until")

@@ -97,8 +97,8 @@ async def health(kind: str, file: Path) -> int:
     ("kind", "number"),
     [
         ("channels", signal.SIGTERM),
-        ("channels", signal.SIGINT),
-        ("channels", signal.SIGHUP),
+        pytest.param("channels", signal.SIGINT, marks=pytest.mark.soak),
+        pytest.param("channels", signal.SIGHUP, marks=pytest.mark.soak),
         ("worker", signal.SIGTERM),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_claim_keeps_the_others_from_deciding_until_it_ends() -> None:
     )
     assert (event.what, event.by) == (What.CLAIMED, "mara")
     assert approval.deadline == asked_approval().deadline
-    with pytest.raises(Claimed, match=r"Mara Lind has claimed .* until 2026-03-02 13:00 UTC"):
+    with pytest.raises(Claimed, match=r"Mara Lind has claimed .* until Mon 2 Mar 2026, 13:00 UTC"):
         approve(approval, CLEO)
     with pytest.raises(Claimed):
         approval.reject(CLEO, DIRECTORY, channel="email", now=NOON + HOUR - timedelta.resolution)

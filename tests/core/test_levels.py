@@ -151,12 +151,12 @@ def test_all_who_approve_say_the_same() -> None:
 def test_who_was_asked_before_is_told_where_it_went() -> None:
     """By the clock: before and after somebody has noticed that the level is over."""
     approval = asked(level("ada"), level("bo", name="finance"))
-    with pytest.raises(Escalated, match="went on to finance at 2026-03-02 13:00 UTC"):
+    with pytest.raises(Escalated, match="went on to finance on Mon 2 Mar 2026, 13:00 UTC"):
         yes(approval, ADA, now=NOON + HOUR)
     later, (event,) = advance(approval, PEOPLE, now=NOON + 2 * HOUR)
     assert (event.what, event.more) == (What.ESCALATED, {"level": "finance", "people": ["bo"]})
     assert later.deadline == NOON + 3 * HOUR
-    with pytest.raises(Escalated, match="went on to finance at 2026-03-02 14:00 UTC"):
+    with pytest.raises(Escalated, match="went on to finance on Mon 2 Mar 2026, 14:00 UTC"):
         yes(later, ADA, now=NOON + 2 * HOUR)
     with pytest.raises(TooLate):
         yes(later, BO, now=NOON + 3 * HOUR)

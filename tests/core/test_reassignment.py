@@ -168,7 +168,7 @@ def test_reminding_is_for_those_concerned_once_an_hour() -> None:
         after, (event,) = collaboration.remind_now(seated(), who, DIRECTORY, now=NOON)
         assert (event.what, event.by) == (What.REMINDED, who.id)
         assert event.more["people"] == ["mara", "cleo"]
-        with pytest.raises(MoveRefused, match="were reminded at 2026-03-02 12:00"):
+        with pytest.raises(MoveRefused, match="were reminded on Mon 2 Mar 2026, 12:00"):
             collaboration.remind_now(after, ROOT, DIRECTORY, now=NOON + HOUR - timedelta.resolution)
         assert collaboration.remind_now(after, ROOT, DIRECTORY, now=NOON + HOUR)[1]
 

@@ -26,9 +26,10 @@ from signoff.core.approvals.lifecycle import Handoff
 RUNS = 200 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("count", [30, pytest.param(RUNS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [RUNS])
 async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, count: int) -> None:
     """Every doorbell in flight is thrown away, again and again, and every run still completes."""
     async with plant(tmp_path, "worker", "channels", "gateway") as here:

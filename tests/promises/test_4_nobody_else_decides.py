@@ -98,6 +98,7 @@ async def send(here: Plant, mail: EmailMessage) -> None:
     await dev_mailbox.send(mail, host="127.0.0.1", port=here.inbound, recipients=[recipient])
 
 
+@pytest.mark.soak
 @pytest.mark.promise
 async def test_no_forged_foreign_or_automatic_mail_decides(tmp_path: Path) -> None:
     """Ten mails that must not count, by real SMTP, and then the one that does."""

@@ -361,6 +361,7 @@ def example(gateway: str) -> str:
     return str(code).replace("https://signoff.example.com", gateway)
 
 
+@pytest.mark.soak
 async def test_the_example_pauses_elsewhere_and_is_answered_by_mail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,6 @@
 """Mail that was damaged in every way: read or refused, and never taken for a yes.
 
-A few thousand messages at every run; ``SIGNOFF_FUZZ=100000`` reads that many. The same number gives
+Some hundred messages at every run; ``SIGNOFF_FUZZ=100000`` reads that many. The same number gives
 the same messages again.
 """
 
@@ -24,7 +24,7 @@ from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.base.errors import UnreadableMail
 from signoff.core.replies.text import ReplyContext
 
-MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "3000"))
+MESSAGES = int(os.environ.get("SIGNOFF_FUZZ", "800"))
 SHARDS = 4
 TEMPLATE: JsonValue = {"approved_days": 0}
 HEAD = (

@@ -35,7 +35,7 @@ CHECKS = [
     response_schema_conformance,
     status_code_conformance,
 ]
-EXAMPLES = 3
+EXAMPLES = 1
 
 ALL = frozenset({*Scope} - {Scope.ADMIN})
 ROLES: dict[str, dict[str, Any]] = {

@@ -92,7 +92,7 @@ def others_accept(made: list[dict[str, Any]]) -> None:
                 Option.from_dict(option)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(approvals(), st.text(max_size=3_000), st.booleans())
 def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
     """Whatever an agent proposes, its card, its end, its modals and notices keep to the limits."""

@@ -193,6 +193,7 @@ async def test_bad_input_is_a_problem_and_changes_nothing(
     assert noted <= await ledger.store.client.xlen(audit) <= noted + (kind == "payload")
 
 
+@pytest.mark.soak
 async def test_of_eight_different_answers_at_the_same_moment_one_counts(here: Site) -> None:
     """The workflow goes on with the answer of the one client that was not refused."""
     session = await here.session("asks_input")

@@ -112,6 +112,7 @@ async def test_two_runs_share_a_session(office: Office) -> None:
     )
 
 
+@pytest.mark.soak
 async def test_thirty_two_at_once(office: Office) -> None:
     """As many runs pause and are resumed at once; none is lost, none runs twice."""
     runs = [

@@ -533,7 +533,7 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
     last = max((one for one in (*automatic, approval.reminded_at) if one), default=None)
     if last is not None and now < last + REMIND_EVERY:
         raise MoveRefused(
-            f"Those who are asked about approval {approval.id} were reminded at "
+            f"Those who are asked about approval {approval.id} were reminded on "
             f"{moment_text(last, directory.zone_of(who.id))}; they can be again an hour later."
         )
     awaited = approval.ballot.awaited
