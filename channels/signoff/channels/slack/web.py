@@ -332,6 +332,7 @@ def _translated(method: str, error: Exception) -> SlackError:
 
 def _seconds(text: object) -> float:
     try:
-        return min(max(float(str(text)), 0.0), 3_600.0)
+        # Longer than a day is no answer of Slack's, and would keep a card for ever.
+        return min(max(float(str(text)), 0.0), 86_400.0)
     except ValueError:
         return 0.0
