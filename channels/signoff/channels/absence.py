@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class Leavings:
-    """Takes in that somebody is away, of whom it is proven that they say so.
+    """Records the absence of a person who has proven who they are.
 
     Args:
         decisions: The ledger and the people.
@@ -154,7 +154,7 @@ def waiting_words(
 
 
 def handed_words(handed: HandedOver, to: Person) -> str:
-    """Return what came of handing over; "" where nothing was handed over or refused."""
+    """Say what was handed over and what was refused; "" if neither."""
     said = [f"{to.shown} has {len(handed.done):,} of your requests now."] if handed.done else []
     said += [f"{one.id} stays with you: {why}" for one, why in handed.refused[:_NAMED]]
     return " ".join(said)

@@ -13,7 +13,7 @@ from signoff.core.directory.people import Person
 
 
 class HandedOver(NamedTuple):
-    """What came of handing over what waits for somebody.
+    """The result of handing over what waits for a person.
 
     Attributes:
         done: The approvals that the delegate has now.
@@ -36,7 +36,7 @@ async def waits_for(ledger: Ledger, person: str) -> list[Approval]:
 async def hand_over(
     decisions: Decisions, waiting: Sequence[Approval], actor: Actor, *, of: Person, to: Person
 ) -> HandedOver:
-    """Give the places of one person in several approvals to another; each is decided by itself.
+    """Hand several approvals of one person over to another, each in its own commit.
 
     Args:
         decisions: Makes the moves.

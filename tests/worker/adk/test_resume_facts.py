@@ -25,7 +25,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import BaseNode
 from google.genai import types
 
-from signoff.worker.adk.sqlite import PatientSqliteSessionService
+from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
 from worker.adk.conftest import NewHouse
 from worker.adk.harness import (
     APP,

@@ -66,7 +66,7 @@ class Bundling(NamedTuple):
     """When several cards become one message.
 
     Attributes:
-        over: How many cards a person or place gets by themselves within that time; 0 for any
+        over: How many cards a person or place gets one by one within that time; 0 for any
             number.
         within: The time.
     """
@@ -119,7 +119,7 @@ Ready = tuple[Item, Message, Approval]
 
 @dataclass(slots=True)
 class Gathered:
-    """What became of deliveries that could have gone out by themselves.
+    """What became of deliveries that could have gone out one by one.
 
     Attributes:
         later: The seconds after which they are sent with others, by the ids of their items.
@@ -275,7 +275,7 @@ class BundleDelivery:
         self._inbox = inbox
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Deliver leased bundles, and commit each by itself; one that fails stops no other.
+        """Deliver leased bundles, each in its own commit; a failed one does not stop the others.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -394,7 +394,7 @@ class BundleDelivery:
         )
 
     async def _committed(self, item: Item, result: Result) -> None:
-        """Record what came of a bundle, for each of its approvals, in one commit."""
+        """Record the result of a bundle for all of its approvals, in one commit."""
         work = _of(item)
         about = {"item": item.id, "channel": work.channel, "person": work.person}
         if isinstance(result, Retry):
@@ -442,7 +442,7 @@ class BundleDelivery:
 def _note(
     change: Change, approval: Approval, work: SendBundle, result: Delivered | Refused, now: datetime
 ) -> None:
-    """Add to a change what came of a bundle for one of its approvals."""
+    """Add the result of a bundle for one of its approvals to a change."""
     if isinstance(result, Refused):
         refuse(change, approval, work.person, channel=work.channel, reason=result.reason, now=now)
         return

@@ -1,4 +1,4 @@
-"""The stages `deliver.<channel>`: hand a batch to the channel, then record what came of each."""
+"""The stages `deliver.<channel>`: hand a batch to the channel, then record each result."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Delivery:
         return await drain(self._ledger, stages.deliver(self._channel.name), self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Deliver leased items and commit each by itself.
+        """Deliver leased items, each in its own commit.
 
         A process that dies in between delivers some of them again: the same messages, under the
         same names.
@@ -342,7 +342,7 @@ class Delivery:
         return Asked(person=known.id, channel=name, address=address_of(known, name))
 
     def _held_until(self, item: Item, approval: Approval, now: datetime) -> datetime | None:
-        """Return until when a message waits for the working hours of whom it goes to."""
+        """Return until when a message waits for its recipient's working hours."""
         work = _delivery(item)
         asked = self._asked(work, approval)
         if asked is None or item.attempts - 1 > work.failed:

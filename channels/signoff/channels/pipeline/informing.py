@@ -89,7 +89,7 @@ def by_mail_instead(change: Change, work: SendStatus) -> Change:
 
 
 def is_reported(work: DeliveryWork, approval: Approval) -> bool:
-    """Say whether how an approval ended is told together with what came of it."""
+    """Say whether one message reports both the decision and the result of the call."""
     return approval.reported and _is_told_twice(work, approval)
 
 
@@ -113,7 +113,7 @@ def waits_for_result(
 
 
 def _is_told_twice(work: DeliveryWork, approval: Approval) -> bool:
-    """Say whether the same person gets two messages: how it ended, and what came of it.
+    """Say whether the person would get two messages: the decision, and the result of the call.
 
     Other channels than mail put the first of them in the place of the card.
     """

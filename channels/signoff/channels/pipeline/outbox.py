@@ -1,4 +1,4 @@
-"""Working through a stage's outbox: drain it, commit each item by itself, give up visibly."""
+"""Working through a stage's outbox: drain it, commit the items one by one, give up visibly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port between the stages and a channel: what to tell whom, and what came of it.
+"""The port between the stages and a channel: what to tell whom, and the result.
 
 A channel renders and delivers; it decides nothing, reads no ledger and keeps no state of its own.
 What comes in through it is a matter of its own: see `Answering`.

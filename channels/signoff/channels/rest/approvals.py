@@ -1,4 +1,4 @@
-"""The routes of approvals: what waits, what came of it, and the answers."""
+"""The routes of approvals: what waits, what was decided, and the answers."""
 
 from __future__ import annotations
 

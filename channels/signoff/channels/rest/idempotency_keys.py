@@ -73,7 +73,7 @@ async def once(
         access: Whose request it is.
         request: The request.
         response: Gets a header where it was carried out before.
-        part: Which of several things that the request wants, each of them noted by itself.
+        part: Which of several things that the request wants, each noted separately.
 
     Raises:
         Problem: 422 for a key that has another form or belongs to another request, 409 while the

@@ -58,7 +58,7 @@ class People:
             detail = f"/to: {body.end} is before {start}, on which it begins."
             raise Problem(422, "absence", "The absence cannot be noted", detail)
         stands_in = self._decisions.directory.find(body.delegate) if body.delegate else None
-        # Of whom nobody knows, the domain says so.
+        # The domain refuses people whom nobody knows.
         delegate = stands_in.id if stands_in is not None else body.delegate
         absence = Absence(start=start, end=body.end, delegate=delegate)
 
@@ -89,7 +89,7 @@ class People:
         return await self._shown(person)
 
     def _seen(self, access: Access, person_id: str) -> Person:
-        """Return a person of whom the token may know when they are away.
+        """Return a person whose absences the token may read.
 
         Raises:
             Problem: It may not, or there is none: the two are not told apart.

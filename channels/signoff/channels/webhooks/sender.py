@@ -36,7 +36,7 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of an attempt.
+    """The result of an attempt.
 
     Attributes:
         problem: What went wrong, "" where it was taken.

@@ -42,7 +42,7 @@ def done(
 
     Args:
         move: What was wanted.
-        taken: What came of it.
+        taken: The result.
         person: Who wanted it.
         directory: The people.
         again: Whether the person had taken the first of two steps before.

@@ -381,7 +381,7 @@ def _consequence(approval: Approval) -> str:
 
 
 def _unanswered(approval: Approval) -> str:
-    """Say what came of it that nobody answered."""
+    """Say what happens because nobody answered."""
     if approval.kind is Kind.CONFIRMATION:
         return "so it was not run, and the agent was told so"
     if asks_input(approval) and refusal_of_input(approval.call, "no") is None:

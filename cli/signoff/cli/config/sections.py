@@ -148,7 +148,7 @@ class DeliverySettings(Value):
         le=1000,
         description="How many cards a person or Slack channel gets one by one within "
         "`bundle_within`. More of them become one message with a link to the page of each. 0 sends "
-        "every card by itself, as does a setup without `[inbox] url`.",
+        "each card as its own message. So does a setup without `[inbox] url`.",
     )
     bundle_within: Duration = Field(
         timedelta(minutes=5),

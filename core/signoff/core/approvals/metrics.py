@@ -113,7 +113,7 @@ class Took(Value):
 
 
 class Came(Value):
-    """What came of the calls of one tool that ended in one week.
+    """The results of one tool's calls that ended in one week.
 
     Attributes:
         tool: The tool.
@@ -138,7 +138,7 @@ class Figures(Value):
         count: How many there were.
         since: When the first of them ended (UTC), None where there are none.
         took: How long people took, in each queue.
-        came: What came of them, by tool and week: the latest week first, in it the tool with most.
+        came: The results by tool and week: the latest week first, in it the tool with most.
     """
 
     count: int = 0

@@ -401,7 +401,7 @@ class SlackDeferred(SlackError):
     """Slack cannot do it now; trying again later is right.
 
     Args:
-        message: What was asked and what came of it.
+        message: What was asked, and the result.
         after: Seconds that Slack wishes us to wait, 0 where it does not say.
         unsure: Whether it may have been done all the same, because the answer was lost.
         limited: Whether it was only too much at once: nothing is wrong, and nothing was done.

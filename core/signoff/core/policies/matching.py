@@ -21,7 +21,7 @@ _LONGEST: Final = 60
 
 
 class Match(StrEnum):
-    """What came of holding a call to the condition of a policy."""
+    """The result of checking a call against a policy's condition."""
 
     MATCHES = "matches"
     """It is true: this policy rules."""
@@ -37,7 +37,7 @@ class Considered(Value):
     Attributes:
         policy: Its name.
         when: Its condition, "" where it matches every call.
-        verdict: What came of it.
+        verdict: The result.
         why: In words, what the condition saw.
     """
 
@@ -96,7 +96,7 @@ def consider(
 
 
 def weigh(policy: Conditional, facts: Mapping[str, JsonValue]) -> tuple[Match, str]:
-    """Hold a call to one policy; return what came of it, and what was wrong where it is an error.
+    """Check a call against one policy; return the result, and the problem if it is an error.
 
     The one place where conditions of policies are judged, for the router and for explanations.
     """

@@ -60,7 +60,7 @@ def move_on(
 ) -> Moved | None:
     """Go on to the next level that has anybody to ask, now; None where there is none.
 
-    Those of a level of whom nobody is reached may still answer at the next one.
+    If nobody of a level is reached, its people may still answer at the next one.
     """
     if approval.terms is None:
         return None

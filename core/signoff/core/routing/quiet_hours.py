@@ -1,4 +1,4 @@
-"""Quiet hours: until when a message waits for the working hours of whom it goes to.
+"""Quiet hours: until when a message waits for its recipient's working hours.
 
 Pure: the stages that deliver ask this each time they have a message at hand, so that whatever has
 changed meanwhile counts: a decision, a claim, a deadline, or hours and absences of the person.

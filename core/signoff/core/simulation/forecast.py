@@ -146,7 +146,7 @@ class Timeline(Value):
     Attributes:
         facts: The call: app, agent, tool, args and user.
         start: When it waits for the first time (UTC).
-        considered: The policies that were looked at, and what came of each.
+        considered: The policies that were checked, each with its result.
         terms: The snapshot that would rule it.
         steps: What happens, in order.
         end: What the end means.

@@ -23,10 +23,10 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from signoff.core.base.errors import AppNotFound, ConfigError
-from signoff.worker.adk.database import POSTGRES, TextSessionService
 from signoff.worker.adk.inspection import concerns, is_resumable
-from signoff.worker.adk.redis_sessions import SCHEMES, LastingRedisSessionService
-from signoff.worker.adk.sqlite import PatientSqliteSessionService
+from signoff.worker.adk.sessions.database import POSTGRES, TextSessionService
+from signoff.worker.adk.sessions.redis import SCHEMES, LastingRedisSessionService
+from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
 
 log = structlog.get_logger(__name__)
 

@@ -100,7 +100,7 @@ class Sessions:
         """Begin a session under a name that nobody could know before, and return the name.
 
         Args:
-            person: The id of the person, of whom it is proven.
+            person: The id of the person who has proven who they are.
             how: By what.
             browser: See `Session`.
             factor: The second factor that was given with it, "" for none.

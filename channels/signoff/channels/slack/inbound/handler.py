@@ -321,7 +321,7 @@ class SlackHandler:
         where: Receipt | None,
         nonce: str,
     ) -> Answer:
-        """Return who answers what, and where they are told what came of it."""
+        """Return who answers what, and where they are told the result."""
         source = source_of(actor, nonce)
         return Answer(
             holder=Holder(reference.approval, person.id if person else "", NAME),

@@ -125,7 +125,7 @@ class SlackChannel:
             return Retry(0, f"{type(error).__name__}: {error}")
 
     async def _call_for(self, message: Message) -> Call | Result:
-        """Return the call that delivers a message; or what came of it, where none is needed."""
+        """Return the call that delivers a message, or its result if none is needed."""
         if message.kind is Kind.CARD:
             return Call(POST, await self._conversation(message.address))
         thread = read_receipt(message.thread)

@@ -61,7 +61,7 @@ SPAN: Final = "span"
 """The block id of how long calls like it are approved, too."""
 
 TO: Final = "to"
-"""The block id of whom something is handed on to."""
+"""The block id of the person to hand over to."""
 
 LENGTH: Final = "length"
 """The block id of how much time is wanted."""
@@ -259,7 +259,7 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
 
 
 def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> View:
-    """Return the modal that says what came of a submission."""
+    """Return the modal that tells the result of a submission."""
     said = [SectionBlock(text=plain(one_line(headline), SECTION))]
     said += [SectionBlock(text=plain(part)) for part in pieces(text.strip(), SECTION, _MOST_PIECES)]
     return View(

@@ -1,0 +1,1 @@
+"""Where ADK sessions are kept: SQLite, PostgreSQL, Redis."""
