@@ -57,9 +57,7 @@ PATIENCE_WITH_DNS: Final = 7
 
 _UNLOOKED: Final = Proof(address="", proven=Proven.NONE, why="nobody has looked")
 
-_SEVERAL: Final = (
-    "Your mail went to several requests at once. Answer each of them in a mail of its own."
-)
+_SEVERAL: Final = "Your mail went to several requests at once. Answer each in a mail of its own."
 
 _AHEAD: Final = 8
 """How many mails are read ahead of the one that is processed: each may have 1 MiB."""

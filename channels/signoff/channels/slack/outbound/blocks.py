@@ -142,7 +142,7 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
 
 
 def outcome_blocks(message: Message) -> list[Block]:
-    """Return the blocks of a card that is over: what was asked and how it ended, without buttons."""
+    """Return the blocks of a card that is over: what was asked, how it ended, no buttons."""
     mark = "✅" if message.good else "▪️"
     return [
         *_head(message.card, open_still=False),
