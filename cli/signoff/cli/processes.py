@@ -31,6 +31,7 @@ from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.monitoring import count, exported
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
@@ -240,7 +241,8 @@ async def _serve(settings: Settings) -> int:
     from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
-    app, mail = assemble(parts)
+    found = count(settings, "gateway")
+    app, mail = assemble(parts, found)
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -315,8 +317,10 @@ def _consume(
     Raises:
         LedgerUnavailable: Redis cannot be reached at the start. Later on it is waited for.
         BrokerUnavailable: The broker cannot be reached, after several tries.
+        ConfigError: The port of its metrics is taken.
     """
     with ExitStack() as stack:
+        ports = stack.enter_context(exported(parts.settings, kind))
         loop = LoopThread()
         stack.callback(loop.stop)
         stack.callback(lambda: loop.run(parts.ledger.close()))
@@ -337,7 +341,7 @@ def _consume(
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
-            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
+            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads, **ports),
         )
         worker.stopping = stopping
         reconciler = Reconciler(parts.decisions.roster, cards=cards)

@@ -20,6 +20,7 @@ from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
@@ -191,6 +192,8 @@ class Decisions:
                     here.approval, error, actor, _wanted(move), extras, now=here.now
                 )
             await self.ledger.commit(change)
+            if not move.automatic:
+                metrics.record(metrics.ANSWERS, actor.channel, "taken")
             return taken
 
         return await self.ledger.decide_again(attempt)
@@ -382,6 +385,7 @@ class Decisions:
         if extras.on_commit is not None:
             await extras.on_commit(change, refused)
         await self.ledger.commit(change)
+        metrics.record(metrics.REFUSALS, actor.channel, type(error).__name__)
         log.info(
             "decision.refused",
             approval=approval.id,

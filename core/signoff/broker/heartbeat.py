@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_ms
 
 TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""
@@ -21,8 +22,7 @@ async def beat(ledger: Ledger, kind: str, name: str) -> None:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    async with ledger.store.translated_client() as client:
-        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", "1", px=TTL * 1000)
+    await ledger.store.script("beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms())
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
@@ -31,8 +31,11 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
+    now = to_ms(await ledger.now())
+    (scores,) = await ledger.store.scored(["processes"])
     found: dict[str, list[str]] = {}
-    for key in await ledger.store.keys("alive:"):
-        _, kind, name = key.split(":", 2)
-        found.setdefault(kind, []).append(name)
+    for process, until in scores.items():
+        kind, name = process.split(":", 1)
+        if until > now:
+            found.setdefault(kind, []).append(name)
     return found

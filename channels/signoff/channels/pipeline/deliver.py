@@ -64,7 +64,7 @@ from signoff.channels.pipeline.quiet_hours import (
     is_spared,
     pause,
 )
-from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.pipeline.results import delivered_by, refuse, tried_again
 from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import levels, phrases
 from signoff.channels.words.status import status
@@ -176,7 +176,9 @@ class Delivery:
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
-        results = await self._deliver(messages)
+        results = dict(
+            zip(messages, await delivered_by(self._channel, list(messages.values())), strict=True)
+        )
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
@@ -194,18 +196,6 @@ class Delivery:
             return self._record(item, approval, results[item.id], messages[item.id], now)
 
         await commit_each(self._ledger, items, build, _give_up)
-
-    async def _deliver(self, messages: dict[str, Message]) -> dict[str, Result]:
-        """Return the results by item id."""
-        if not messages:
-            return {}
-        try:
-            results = await self._channel.deliver(list(messages.values()))
-        except Exception as error:
-            # The port forbids it; a channel that does it all the same stops nobody else.
-            log.exception("delivery.channel_failed", channel=self._channel.name)
-            results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
-        return dict(zip(messages, results, strict=True))
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""

@@ -14,6 +14,7 @@ import structlog
 
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger, read_approval
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import Work
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
@@ -206,6 +207,7 @@ def dead_letter(change: Change, item: Item, problem: str) -> Change:
         "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem
     )
     record = {"stage": item.stage, "id": item.id, "body": body, "problem": problem}
+    change.count(metrics.DEAD_LETTERS, item.stage)
     return change.put_raw(f"dead:{item.stage}:{item.id}:{item.token}", json.dumps(record)).ack(item)
 
 

@@ -41,6 +41,7 @@ from signoff.cli.config.sections import (
     DeliverySettings,
     GatewaySettings,
     LogSettings,
+    MetricsSettings,
     NotificationSettings,
     RedisSettings,
     SessionSettings,
@@ -112,6 +113,7 @@ class Settings(BaseSettings):
     long_running: tuple[LongRunning, ...] = ()
     inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
     ces: Rules = Rules()
 
     _file: Path | None = PrivateAttr(default=None)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import Work, body_of, read_work
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
@@ -146,6 +147,7 @@ class Change:
     fences: list[dict[str, object]] = field(default_factory=list)
     until: int = 0
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    samples: list[metrics.Sample] = field(default_factory=list, repr=False)
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
 
     def copy(self) -> Change:
@@ -157,6 +159,7 @@ class Change:
             list(self.audit),
             list(self.fences),
             self.until,
+            samples=list(self.samples),
             _latest=dict(self._latest),
         )
 
@@ -171,6 +174,8 @@ class Change:
         if key in self._latest and self._latest[key] is not was:
             raise ValueError(f"{key} is written twice in one change; build on the first write.")
         self._latest[key] = new
+        if metrics.enabled():
+            self.samples += metrics.of_write(new, was)
         before, after = entries(was), entries(new)
         places = {entry[:2] for entry in after}
         return self.put_raw(
@@ -288,6 +293,8 @@ class Change:
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
         for event in events:
+            if metrics.enabled():
+                self.samples += metrics.of_event(event)
             text = event.model_dump_json(exclude_defaults=True)
             self.audit.append(
                 {
@@ -296,6 +303,11 @@ class Change:
                     "run": event.run,
                 }
             )
+        return self
+
+    def count(self, metric: metrics.Metric, *labels: str) -> Self:
+        """Count something once this is committed."""
+        self.samples.append((metric, labels, 1))
         return self
 
     def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
