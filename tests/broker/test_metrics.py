@@ -85,14 +85,17 @@ async def test_the_life_of_an_approval_is_counted(
     assert now['signoff_events_total{event="approved"}'] == 1
 
 
-async def test_what_is_not_committed_does_not_count(ledger: Ledger, found: Metrics) -> None:
+async def test_what_is_not_committed_does_not_count(
+    still_ledger: Ledger, clock: VirtualClock, found: Metrics
+) -> None:
     """A lost lease is counted as such, and the dead letter of the same change is not."""
     change = Change().send_raw("route", "r1", {"approval": "x"})
-    await ledger.commit(change)
-    (item,) = (await ledger.claim("route", lease=0.001)).items
-    await ledger.claim("route", limit=1, lease=60)
+    await still_ledger.commit(change)
+    (item,) = (await still_ledger.claim("route", lease=1)).items
+    clock.advance(timedelta(seconds=2))
+    assert (await still_ledger.claim("route")).items
     with pytest.raises(LeaseLost):
-        await ledger.commit(Change().count(metrics.DEAD_LETTERS, "route").ack(item))
+        await still_ledger.commit(Change().count(metrics.DEAD_LETTERS, "route").ack(item))
     now = counted(found)
     assert now["signoff_leases_lost_total"] == 1
     assert now['signoff_commits_total{result="lease_lost"}'] == 1

@@ -320,7 +320,7 @@ def _consume(
         ConfigError: The port of its metrics is taken.
     """
     with ExitStack() as stack:
-        ports = stack.enter_context(exported(parts.settings, kind))
+        ports = stack.enter_context(exported(parts.settings, kind, stages))
         loop = LoopThread()
         stack.callback(loop.stop)
         stack.callback(lambda: loop.run(parts.ledger.close()))

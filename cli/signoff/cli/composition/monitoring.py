@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,25 +29,32 @@ def known(settings: Settings) -> Known:
     )
 
 
-def count(settings: Settings, kind: str) -> Metrics | None:
-    """Count in this process from now on, if the settings want it; None if they do not."""
+def count(settings: Settings, kind: str, stages: Sequence[str] = ()) -> Metrics | None:
+    """Count in this process from now on, if the settings want it; None if they do not.
+
+    Args:
+        settings: The settings.
+        kind: The kind of process.
+        stages: Those that it works on.
+    """
     if not settings.metrics.enabled:
         return None
     from signoff.broker.monitoring.exposition import Metrics  # noqa: PLC0415 -- prometheus-client
 
     found = Metrics(kind)
+    found.begin_at_zero(stages)
     metrics.record_to(found)
     return found
 
 
 @contextmanager
-def exported(settings: Settings, kind: str) -> Iterator[dict[str, int]]:
+def exported(settings: Settings, kind: str, stages: Sequence[str]) -> Iterator[dict[str, int]]:
     """Count, and serve the metrics of a worker or a channels process; yield the port for the log.
 
     Raises:
         ConfigError: The port is taken.
     """
-    found = count(settings, kind)
+    found = count(settings, kind, stages)
     if found is None:
         yield {}
         return

@@ -88,6 +88,29 @@ class Metrics:
         else:
             made.inc(value)
 
+    def begin_at_zero(self, stages: Iterable[str]) -> None:
+        """Export the counters that alerts look at before anything is counted.
+
+        Prometheus sees no increase in a series that begins with 1.
+
+        Args:
+            stages: Those that this process works on.
+        """
+        for stage in stages:
+            head, _, name = stage.partition(".")
+            self((metrics.DEAD_LETTERS, (stage,), 0))
+            if head == "run":
+                for state in ("completed", "failed", "in_doubt"):
+                    self((metrics.RUNS_ENDED, (name, state), 0))
+            if head in {"deliver", "webhook"}:
+                channel = name if head == "deliver" else stage
+                for result in ("delivered", "retry", "refused"):
+                    self((metrics.DELIVERIES, (channel, result), 0))
+        for result in ("resumed", "failed", "expired"):
+            self((metrics.RESUMES, (result,), 0))
+        for result in ("rung", "failed"):
+            self((metrics.DOORBELLS, (result,), 0))
+
     def text(self, accept: str, ledger: Iterable[Sample] = ()) -> tuple[bytes, str]:
         """Return all metrics in a form that a scraper accepts, and the media type of that.
 
