@@ -31,7 +31,7 @@ from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
-from signoff.cli.composition.monitoring import count, exported
+from signoff.cli.composition.monitoring import count, exported, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
@@ -264,6 +264,7 @@ async def _serve(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     async with AsyncExitStack() as stack:
+        stack.enter_context(traced(settings, "gateway"))
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
         if settings.gateway.adk:
@@ -321,6 +322,7 @@ def _consume(
     """
     with ExitStack() as stack:
         ports = stack.enter_context(exported(parts.settings, kind, stages))
+        stack.enter_context(traced(parts.settings, kind))
         loop = LoopThread()
         stack.callback(loop.stop)
         stack.callback(lambda: loop.run(parts.ledger.close()))

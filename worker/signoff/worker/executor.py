@@ -18,7 +18,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import PUT_OFF, Taken, claim_runs, read_again
-from signoff.broker.monitoring import metrics
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run, RunState
@@ -161,7 +161,8 @@ class Executor:
                 async with held(
                     self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
                 ) as hold:
-                    again = await self._advance(work, run, approvals, hold)
+                    with tracing.span(*_span_of(work, run), follows=approvals):
+                        again = await self._advance(work, run, approvals, hold)
                     await live.look_up(self.ledger, run)
                     return again
         except RunNotFound as error:
@@ -207,7 +208,8 @@ class Executor:
         try:
             if run.waiting and not await self.runtime.resumes_each(run, approvals):
                 return await self._wait_for_the_rest(run, hold)
-            with _measured(run, "resume" if resuming else "start") as turns:
+            phase = "resume" if resuming else "start"
+            with _measured(run, phase) as turns:
                 turn = await (
                     self.runtime.resume(run, answered, hold.fence)
                     if resuming
@@ -275,6 +277,7 @@ class Executor:
 
     async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
         problem = _in_words(error)
+        tracing.failed(error)
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             if turn_results.started_and_not_finished(approvals):
@@ -347,6 +350,10 @@ class Executor:
         # The reconciler rings when it is due.
         await hold.end(Change().retry(item, after=after))
         return True
+
+
+def _span_of(work: StartRun | ResumeRun, run: Run) -> tuple[str, Run]:
+    return ("resume" if isinstance(work, ResumeRun) else "start"), run
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import tracing
 from signoff.broker.work import (
     AskRequester,
     BundleWork,
@@ -176,9 +177,10 @@ class Delivery:
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
-        results = dict(
-            zip(messages, await delivered_by(self._channel, list(messages.values())), strict=True)
-        )
+        sent = [legible(approvals[approval_of(item)]) for item in items if item.id in messages]
+        with tracing.spans("deliver", sent, channel=self._channel.name):
+            came = await delivered_by(self._channel, list(messages.values()))
+        results = dict(zip(messages, came, strict=True))
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:

@@ -77,7 +77,7 @@ async def _with_decisions(
     from signoff.broker.decisions import Decisions  # noqa: PLC0415 -- redis takes a while to import
     from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
-    from signoff.cli.composition.monitoring import handed_over  # noqa: PLC0415
+    from signoff.cli.composition.monitoring import handed_over, traced  # noqa: PLC0415
 
     bell = None
     if rings:
@@ -86,8 +86,9 @@ async def _with_decisions(
         bell = CeleryBell(make_celery(settings.broker_url))
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
     try:
-        async with handed_over(settings, ledger):
-            return await work(Decisions(ledger, settings.everybody))
+        with traced(settings, "cli"):
+            async with handed_over(settings, ledger):
+                return await work(Decisions(ledger, settings.everybody))
     finally:
         await ledger.close()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.monitoring import metrics
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.monitoring.gauges import Known
 from signoff.broker.monitoring.handover import Samples
 from signoff.cli.composition.kinds import KINDS
@@ -68,6 +70,56 @@ def exported(settings: Settings, kind: str, stages: Sequence[str]) -> Iterator[d
         yield {"metrics": exporter.port}
     finally:
         exporter.stop()
+
+
+@contextmanager
+def traced(settings: Settings, kind: str) -> Iterator[None]:
+    """Make spans and send them to the collector, if the settings want it.
+
+    What OpenTelemetry has been set up with before stays, such as by `opentelemetry-instrument`.
+
+    Args:
+        settings: The settings.
+        kind: The kind of process; with ``signoff-`` in front, the name of the service.
+
+    Raises:
+        ModuleNotFoundError: OpenTelemetry is not installed.
+    """
+    if not settings.tracing.enabled:
+        yield
+        return
+    if not settings.tracing.content:
+        # Before ADK looks. It would write down what a policy hides.
+        os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")
+    from opentelemetry import trace  # noqa: PLC0415 -- only where it is wanted
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
+        OTLPSpanExporter,
+    )
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    found: object = trace.get_tracer_provider()
+    provider = None
+    if isinstance(found, trace.ProxyTracerProvider):
+        service = os.environ.get("OTEL_SERVICE_NAME", f"signoff-{kind}")
+        provider = TracerProvider(
+            resource=Resource.create(
+                {"service.name": service, "service.version": version("signoff")}
+            ),
+            shutdown_on_exit=False,
+        )
+        url = settings.tracing.endpoint
+        exporter = OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces" if url else None)
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        trace.set_tracer_provider(provider)
+    tracing.trace_with(trace.get_tracer("signoff", version("signoff")))
+    try:
+        yield
+    finally:
+        tracing.trace_with(None)
+        if provider is not None:
+            provider.shutdown()
 
 
 @asynccontextmanager

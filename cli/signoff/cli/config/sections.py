@@ -209,6 +209,26 @@ class MetricsSettings(Value):
     )
 
 
+class TracingSettings(Value):
+    """[tracing]: traces for OpenTelemetry."""
+
+    enabled: bool = Field(
+        False,
+        description="Send traces by OTLP over HTTP; needs `signoff[otel]`. The standard variables "
+        "apply, such as OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER.",
+    )
+    endpoint: str = Field(
+        "",
+        description="The URL of the collector, such as http://127.0.0.1:4318. The default is "
+        "OTEL_EXPORTER_OTLP_ENDPOINT, or that URL.",
+    )
+    content: bool = Field(
+        False,
+        description="Let ADK put prompts, answers and tool arguments into its spans, hidden values "
+        "included.",
+    )
+
+
 class LogSettings(Value):
     """[log]: the log on standard error."""
 

@@ -45,6 +45,7 @@ from signoff.cli.config.sections import (
     NotificationSettings,
     RedisSettings,
     SessionSettings,
+    TracingSettings,
 )
 from signoff.cli.config.sources import (
     ComputedPolicies,
@@ -114,6 +115,7 @@ class Settings(BaseSettings):
     inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
     metrics: MetricsSettings = MetricsSettings()
+    tracing: TracingSettings = TracingSettings()
     ces: Rules = Rules()
 
     _file: Path | None = PrivateAttr(default=None)

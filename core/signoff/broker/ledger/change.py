@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
-from signoff.broker.monitoring import metrics
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import Work, body_of, read_work
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
@@ -149,6 +149,7 @@ class Change:
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
     samples: list[metrics.Sample] = field(default_factory=list, repr=False)
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
+    _kept: dict[str, Record] = field(default_factory=dict, repr=False)
 
     def copy(self) -> Change:
         """Return a change that can be added to without touching this one."""
@@ -161,6 +162,7 @@ class Change:
             self.until,
             samples=list(self.samples),
             _latest=dict(self._latest),
+            _kept=dict(self._kept),
         )
 
     def put(self, new: Record, *, was: Record | None) -> Self:
@@ -176,11 +178,12 @@ class Change:
         self._latest[key] = new
         if metrics.enabled():
             self.samples += metrics.of_write(new, was)
+        kept = self._kept[key] = tracing.stamped(new, was)
         before, after = entries(was), entries(new)
         places = {entry[:2] for entry in after}
         return self.put_raw(
             key,
-            new.model_dump_json(exclude_defaults=True, exclude={"version"}),
+            kept.model_dump_json(exclude_defaults=True, exclude={"version"}),
             was=0 if was is None else was.version,
             add=after - before,
             drop=[entry for entry in before if entry[:2] not in places],
@@ -192,7 +195,7 @@ class Change:
         Args:
             record: As it was before the change, which may or may not write it.
         """
-        new = self._latest.get(key_of(record))
+        new = self._kept.get(key_of(record))
         if not isinstance(new, type(record)):
             return record
         return new.model_copy(update={"version": record.version + 1})
