@@ -11,18 +11,21 @@ TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""
 
 
-async def beat(ledger: Ledger, kind: str, name: str) -> None:
+async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
     """Say that a process is alive.
 
     Args:
         ledger: The ledger.
         kind: ``worker``, ``channels``, ``gateway``; without a colon.
         name: One of its kind: host and process id.
+        state: What it says of itself (JSON), "" for nothing.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    await ledger.store.script("beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms())
+    await ledger.store.script(
+        "beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms(), state or "1"
+    )
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
