@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import asyncio
 import sys
 from pathlib import Path
 
@@ -31,7 +31,7 @@ async def test_it_says_the_same_as_the_command(
     for kind, code in (("worker", 0), ("channels", 1), ("gateway", 1)):
         assert quick_health(["--config", str(settings_file), "health", kind, *options]) == code
         said = capsys.readouterr().out
-        whole = invoke("health", kind, *options)
+        whole = await asyncio.to_thread(invoke, "health", kind, *options)
         assert (whole.stdout, whole.exit_code) == (said, code)
         assert (name() in said) == (kind == "worker")
 
@@ -43,14 +43,12 @@ async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -
         "import sys; from signoff.cli.entry import quick_health; "
         "assert quick_health(['health', 'worker']) == 0; print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=settings_file.parent,
-        capture_output=True,
-        text=True,
-        check=True,
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, cwd=settings_file.parent, stdout=asyncio.subprocess.PIPE
     )
-    assert not HEAVY & set(done.stdout.split())
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    assert not HEAVY & set(said.decode().split())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,8 @@ async def test_the_environment_goes_before_the_file(
 ) -> None:
     """As for every setting."""
     await beat(ledger, "worker", name())
-    settings_file.write_text('[redis]\nurl = "redis://127.0.0.1:1/0"\n')
+    wrong = '[redis]\nurl = "redis://127.0.0.1:1/0"\n'
+    await asyncio.to_thread(settings_file.write_text, wrong)
     monkeypatch.setenv("SIGNOFF_REDIS__URL", redis_url)
     monkeypatch.setenv("signoff_redis__prefix", prefix)
     assert quick_health(["health", "worker"]) == 0
