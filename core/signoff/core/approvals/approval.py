@@ -63,7 +63,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
-from signoff.core.policies.levels import STAYS, Seat, Start, Verdict, turn_of
+from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, turn_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
@@ -370,7 +370,8 @@ class Approval(Value):
         if self.terms is None or self.terms.chain_of(self.level) is None:
             return True
         yes = self.ballot.yes
-        return any(one.covers for one in self._seats if one.person in yes)
+        late = (one for one in self.seats if one.level == STAYS)
+        return any(one.covers for one in (*self._seats, *late) if one.person in yes)
 
     @property
     def asked_here(self) -> tuple[str, ...]:
@@ -605,10 +606,15 @@ class Approval(Value):
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        # The people asked so far could not be reached, and may still answer; a stage that has
-        # approved has no more to say.
-        others = terms is not self.terms and start is not None
-        seats = (() if self.passed else self._lasting_seats) if others else self.seats
+        seats = self.seats
+        if terms is not self.terms and start is not None:
+            # The people asked so far could not be reached, and may still answer; a stage that has
+            # approved has no more to say.
+            passed = self.passed
+            seats = tuple(
+                one.model_copy(update={"level": OVER}) if passed or one.level != STAYS else one
+                for one in self._lasting_seats
+            )
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
@@ -1070,12 +1076,16 @@ class Approval(Value):
 
     @property
     def _lasting_seats(self) -> tuple[Seat, ...]:
-        """The seats, where the people who may answer now keep theirs to the end."""
+        """The seats, where the people who may answer now keep theirs to the end.
+
+        People whose limit is too low do not: their yes is only a step on the way up.
+        """
         ballot = self.ballot
         seats = self.seats or tuple(Seat(person=one) for one in ballot.own)
         may = {*ballot.own, *ballot.stay}
         return tuple(
-            one.model_copy(update={"level": STAYS}) if one.person in may else one for one in seats
+            one.model_copy(update={"level": STAYS}) if one.person in may and one.covers else one
+            for one in seats
         )
 
     @property
