@@ -156,6 +156,18 @@ def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
     assert choice.terms.policy == "default"
 
 
+def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limits_too() -> None:
+    """A default that goes up the managers lets none of them approve more than they may."""
+    default = Fallback(ask=("requester.manager",), until=LIMIT)
+    facts = make_approval(call=make_call(amount=400)).facts
+    choice = choose([], default, company(person("cy", "", 9_000)), facts, now=NOON)
+    assert choice.people
+    facts = make_approval(call=make_call(amount=10_000)).facts
+    choice = choose([], default, company(person("cy", "", 9_000)), facts, now=NOON)
+    assert (choice.start, choice.people) == (None, ())
+    assert "nobody's limit covers this (Ada, Bo, Cy)" in choice.notes
+
+
 def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
     """The last one up is away by then, and who stands in has no limit: the default is asked."""
     later = company(person("cy", "", float("inf"), away=away("eve")))
