@@ -98,7 +98,7 @@ def choose(
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
 
     def begun(terms: Terms) -> tuple[Terms, Start | None]:
-        """Return terms as they are asked by, and where they begin; None where nobody may say yes."""
+        """Return the terms, one stage for each manager, and where they begin: None for nowhere."""
         never = (str(facts.get("user", "")), *barred)
         up = climb(terms, directory, facts, never=never, notes=notes)
         if up is None:
