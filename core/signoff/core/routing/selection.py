@@ -348,8 +348,7 @@ def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
         directory = directory.proven()
     people = [one for name in ids if (one := directory.get(name)) is not None]
     here = (approval.level, approval.round)
-    seats = tuple(one for one in approval.seats if (one.level, one.round) == here)
-    return _start(rules, here, seats, people, now=now)
+    return _start(rules, here, approval.seats_here, people, now=now)
 
 
 def _start(
