@@ -344,6 +344,13 @@ class Reader:
         """Return the cheapest cover of the text that has a yes in it, or None."""
         return self.cover(0, State.BEFORE)
 
+    def harmless_from(self, start: int) -> Parse | None:
+        """Return the cover of the text from a token on, if all of it is harmless, and no yes."""
+        left = self.cover(start, State.AFTER)
+        if left is None or left.cost or any(one.role == Role.YES for one in left.pieces):
+            return None
+        return left
+
     def cover(self, start: int, state: State) -> Parse | None:
         """Return the cheapest cover of the text from a token on, None where no yes is in it."""
         count = len(self.text)
