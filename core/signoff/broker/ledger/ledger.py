@@ -15,7 +15,13 @@ import structlog
 
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, Item, proposal_key
-from signoff.broker.ledger.records import legible_approval, legible_run, read_approval, read_run
+from signoff.broker.ledger.records import (
+    legible_approval,
+    legible_run,
+    read_approval,
+    read_event,
+    read_run,
+)
 from signoff.broker.ledger.store import Store, parse_record
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event
@@ -344,8 +350,8 @@ class Ledger:
     async def history(self, subject: str) -> list[Event]:
         """Return what happened to an approval or a run, the oldest first."""
         trail = audit.about(self.store, await self.run_of(subject))
-        events = [Event.model_validate_json(text) async for _, text, _ in trail]
-        return [event for event in events if subject in {event.approval, event.run}]
+        events = [read_event(text) async for _, text, _ in trail]
+        return [one for one in events if one and subject in {one.approval, one.run}]
 
     async def run_of(self, subject: str) -> str:
         """Return the id of an approval's run; what happened to it stands in the trail of that.

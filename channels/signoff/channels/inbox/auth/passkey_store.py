@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -36,6 +37,7 @@ class Passkey:
         added: When (UTC).
         used: When it was last used (UTC), None for never.
         transports: How browsers reach the authenticator.
+        kept: Its record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Passkey:
     added: datetime
     used: datetime | None = None
     transports: tuple[str, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -56,6 +59,7 @@ class Passkey:
     def put(self, change: Change) -> Change:
         """Add to a change that this is written."""
         data = {
+            **self.kept,
             "id": self.id,
             "person": self.person,
             "public": self.public,
@@ -159,4 +163,5 @@ def _passkey(version: int, text: str) -> Passkey:
         added=datetime.fromisoformat(data["added"]),
         used=datetime.fromisoformat(data["used"]) if data["used"] else None,
         transports=tuple(data["transports"]),
+        kept=data,
     )

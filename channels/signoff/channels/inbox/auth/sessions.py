@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -62,6 +63,7 @@ class Session:
         seen: When it was last used, give or take a minute (UTC).
         factor: Which second factor was given last, ``totp`` or ``passkey``; "" for none.
         proven: When that was (UTC), None for never.
+        kept: Its record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -75,6 +77,7 @@ class Session:
     seen: datetime
     factor: str = ""
     proven: datetime | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -216,6 +219,7 @@ class Sessions:
 
     def _put(self, change: Change, one: Session, *, drop: list[str] | None = None) -> Change:
         data = {
+            **one.kept,
             "person": one.person,
             "epoch": one.epoch,
             "csrf": one.csrf,
@@ -284,4 +288,5 @@ def _session(session_id: str, version: int, text: str) -> Session | None:
         seen=datetime.fromisoformat(data["seen"]),
         factor=data["factor"],
         proven=datetime.fromisoformat(data["proven"]) if data["proven"] else None,
+        kept=data,
     )
