@@ -43,11 +43,11 @@ from signoff.channels.pipeline.port import (
 )
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
 from signoff.channels.pipeline.results import refuse, tried_again
-from signoff.channels.words import bundles as words
+from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.base.errors import Conflict, LeaseLost, LedgerError
-from signoff.core.cards.card import card
+from signoff.core.cards.card import Card, card
 from signoff.core.directory.people import Directory
 from signoff.core.routing.quiet_hours import is_urgent, least_left
 
@@ -340,7 +340,7 @@ class BundleDelivery:
             return None
         entries = tuple(self._entry(one, waits=one in waiting) for one in shown)
         kind = work.purpose if isinstance(work, SendBundle) else BundleKind.CARDS
-        said = words.bundle(kind, waiting=len(waiting), listed=len(shown))
+        said = phrases.bundle(kind, waiting=len(waiting), listed=len(shown))
         unsure = item.attempts - 1 > work.failed
         return replace(
             message,
@@ -365,7 +365,7 @@ class BundleDelivery:
         return Message(
             id="",
             kind=Kind.BUNDLE,
-            card=words.blank(work.bundle),
+            card=blank(work.bundle),
             person=work.person,
             name=person.shown if person else work.person,
             address=address,
@@ -456,6 +456,23 @@ def _note(
         bundle=work.bundle,
     )
     change.put(after, was=approval).note(events)
+
+
+def blank(bundle: str) -> Card:
+    """Return the card of a message that is about several approvals, and so about none."""
+    return Card(
+        approval=bundle,
+        title="",
+        app="",
+        agent="",
+        tool="",
+        rows=(),
+        hint="",
+        requester="",
+        policy="",
+        deadline=None,
+        digest="",
+    )
 
 
 def _of(item: Item) -> BundleWork:

@@ -19,7 +19,7 @@ from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import page
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.base.errors import Conflict
 from signoff.core.base.text import clean_text
 
@@ -201,7 +201,7 @@ class SecurityPages:
                     "id": one.id,
                     "name": one.name,
                     "added": moment(one.added, zone),
-                    "used": moment(one.used, zone) if one.used is not None else "",
+                    "used": moment(one.used, zone),
                 }
                 for one in await passkeys_of(self._decisions.ledger, person.id)
             ],

@@ -18,7 +18,7 @@ from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live, page
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound

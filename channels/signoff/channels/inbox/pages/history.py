@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from functools import partial
 from typing import Final
 
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.masking import hidden_texts, masked

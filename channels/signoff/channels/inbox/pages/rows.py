@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from signoff.channels.inbox.settings import page_of
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import roughly
 from signoff.core.cards.card import card, one_line, unbroken
