@@ -60,24 +60,42 @@ class _Message:
         return Words(headline, "\n\n".join(filter(None, paragraphs)), self.example)
 
 
-def _read() -> Mapping[str, _Message]:
-    # Mail and pages escape it themselves, and Slack shows it as plain text.
-    templates = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
-    text = resources.files(__package__).joinpath("messages.toml").read_text("utf-8")
+# Mail and pages escape it themselves, and Slack shows it as plain text.
+_STRICT: Final = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
+_LENIENT: Final = Environment(autoescape=False)  # noqa: S701
+
+
+def sentences(file: str) -> Mapping[str, Mapping[str, Template]]:
+    """Return the sentences of a file beside this one, by table and name; unknown names are "".
+
+    Args:
+        file: The name of the file.
+    """
+    return {
+        table: {name: _LENIENT.from_string(" ".join(text.split())) for name, text in rows.items()}
+        for table, rows in _tables(file).items()
+    }
+
+
+def _tables(file: str) -> dict[str, dict[str, str]]:
+    return tomllib.loads(resources.files(__package__).joinpath(file).read_text("utf-8"))
+
+
+def _messages() -> Mapping[str, _Message]:
     return {
         name: _Message(
-            templates.from_string(" ".join(message.get("headline", "").split())),
+            _STRICT.from_string(" ".join(message.get("headline", "").split())),
             tuple(
-                templates.from_string(" ".join(paragraph.split()))
+                _STRICT.from_string(" ".join(paragraph.split()))
                 for paragraph in message.get("text", "").split("\n\n")
             ),
             message.get("example", ""),
         )
-        for name, message in tomllib.loads(text).items()
+        for name, message in _tables("messages.toml").items()
     }
 
 
-_MESSAGES: Final = _read()
+_MESSAGES: Final = _messages()
 
 
 def say(

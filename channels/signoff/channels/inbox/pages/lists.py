@@ -26,7 +26,7 @@ from signoff.channels.inbox.pages.filters import (
 from signoff.channels.inbox.pages.rows import When, line, names
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.templating import Live, page
+from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Status
@@ -205,10 +205,8 @@ class ListPages:
         # Of everything only what is due next is read, however many queues there are.
         every = [ALL] if person.sees_all else []
         found, now = await summaries(self._ledger, [*every, *self._queues(person)])
-        return page(
+        return visit.page(
             "queues",
-            who=person,
-            session=visit.session,
             here="/queues",
             live=Live("list", now),
             rows=[_row(one, person, directory, now) for one in found if one.name != ALL],
@@ -246,10 +244,8 @@ class ListPages:
 
         part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
         queues = [one for one in self._queues(person) if source.index != one]
-        return page(
+        return visit.page(
             "list",
-            who=person,
-            session=visit.session,
             here=source.section or source.here,
             live=Live("list", now),
             source=source,

@@ -14,7 +14,6 @@ from signoff.broker.backlog import ALL, names_for, names_of, summaries
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import AuthContext, Route
 from signoff.channels.inbox.pages.rows import When
-from signoff.channels.inbox.templating import page
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
 from signoff.core.base.durations import coarse
@@ -116,10 +115,8 @@ class ChartPages:
         waiting = [one for one in waiting if one.name != ALL]
         ended = await ledger.decided(limit=LOOKED) if queues or person.sees_all else []
         found = figures_of(ended, queues=None if person.sees_all else queues)
-        return page(
+        return visit.page(
             "charts",
-            who=person,
-            session=visit.session,
             here="/charts",
             nothing=not (queues or person.sees_all),
             looked=len(ended),
