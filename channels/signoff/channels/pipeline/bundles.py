@@ -42,7 +42,7 @@ from signoff.channels.pipeline.port import (
     Retry,
 )
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
-from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
@@ -303,15 +303,8 @@ class BundleDelivery:
                 await self._acknowledged(item)
         for item in items:
             if item.id in messages:
-                await self._committed(item, await self._delivered(messages[item.id]))
-
-    async def _delivered(self, message: Message) -> Result:
-        try:
-            return (await self._channel.deliver([message]))[0]
-        except Exception as error:
-            # The port forbids it; a channel that does it all the same stops nobody else.
-            log.exception("delivery.channel_failed", channel=self._channel.name)
-            return Retry(0, f"{type(error).__name__}: {error}")
+                (result,) = await deliver_each(self._channel, [messages[item.id]])
+                await self._committed(item, result)
 
     async def _message(self, item: Item, now: datetime) -> Message | None:
         """Return what to deliver; None where nothing it lists waits for the person any more."""

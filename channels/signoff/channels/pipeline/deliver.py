@@ -64,7 +64,7 @@ from signoff.channels.pipeline.quiet_hours import (
     is_spared,
     pause,
 )
-from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.pipeline.targets import address_of
 from signoff.channels.words import phrases
 from signoff.channels.words.messages import Words, is_shown_to
@@ -199,12 +199,7 @@ class Delivery:
         """Return the results by item id."""
         if not messages:
             return {}
-        try:
-            results = await self._channel.deliver(list(messages.values()))
-        except Exception as error:
-            # The port forbids it; a channel that does it all the same stops nobody else.
-            log.exception("delivery.channel_failed", channel=self._channel.name)
-            results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+        results = await deliver_each(self._channel, list(messages.values()))
         return dict(zip(messages, results, strict=True))
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:

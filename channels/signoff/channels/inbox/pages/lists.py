@@ -10,7 +10,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.backlog import ALL, names_for, names_of, summaries
+from signoff.broker.backlog import ALL, summaries
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
@@ -23,7 +23,7 @@ from signoff.channels.inbox.pages.filters import (
     WAITING,
     Wanted,
 )
-from signoff.channels.inbox.pages.rows import When, line, names
+from signoff.channels.inbox.pages.rows import When, line, names, queues_seen
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live
@@ -204,7 +204,7 @@ class ListPages:
         person, directory = visit.person, self._decisions.directory
         # Of everything only what is due next is read, however many queues there are.
         every = [ALL] if person.sees_all else []
-        found, now = await summaries(self._ledger, [*every, *self._queues(person)])
+        found, now = await summaries(self._ledger, [*every, *queues_seen(person, directory)])
         return visit.page(
             "queues",
             here="/queues",
@@ -243,7 +243,7 @@ class ListPages:
             )
 
         part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
-        queues = [one for one in self._queues(person) if source.index != one]
+        queues = [one for one in queues_seen(person, directory) if source.index != one]
         return visit.page(
             "list",
             here=source.section or source.here,
@@ -261,12 +261,6 @@ class ListPages:
             dues=DUES if source.states is not ENDED else {},
             queues=[one.removeprefix(QUEUE) for one in queues],
         )
-
-    def _queues(self, person: Person) -> list[str]:
-        """Return the queues that a person may look into: their own, or all."""
-        every = names_of(self._decisions.directory) if person.sees_all else None
-        found = names_for(self._decisions.directory, person.id) if every is None else every
-        return [one for one in found if one.startswith(QUEUE)]
 
 
 def _address(source: _Source, wanted: Wanted, after: Place | None = None) -> str:
