@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -104,12 +105,7 @@ class Approvals:
         index, rising = listing.ordered(own, wanted.sort)
         directory, now = self._decisions.directory, await self._ledger.now()
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Approval | None]]:
-            return await listing.approvals(
-                self._ledger, index=index, before=before, limit=most, rising=rising
-            )
+        listed = partial(listing.approvals, self._ledger, index=index, rising=rising)
 
         def keep(one: Approval) -> bool:
             return access.sees(one, directory) and wanted.fits(one, directory, now)
