@@ -112,7 +112,7 @@ class ApprovalNotFound(ApprovalError):
     def __init__(self, approval_id: str) -> None:
         super().__init__(
             f"There is no approval {approval_id!r}. "
-            "`signoff approvals list --all` shows all of them, and `signoff archive show` those that "
+            "`signoff approvals list --all` shows all of them, `signoff archive show` those that "
             "were archived."
         )
 
