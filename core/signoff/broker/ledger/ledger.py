@@ -188,7 +188,8 @@ class Ledger:
 
     async def recent_runs(self, *, limit: int | None = None) -> list[Run]:
         """Return the runs, the latest first."""
-        return await self.runs(await self.store.members("runs", newest_first=True, limit=limit))
+        ids = await self.store.members("runs", newest_first=True, limit=limit)
+        return await self._existing_runs(ids)
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""
@@ -200,7 +201,16 @@ class Ledger:
 
     async def _runs_below(self, start: str) -> list[Run]:
         members = await self.store.prefixed("sessions", start)
-        return await self.runs([member.rpartition("\0")[2] for member in members])
+        return await self._existing_runs([member.rpartition("\0")[2] for member in members])
+
+    async def _existing_runs(self, ids: Sequence[str]) -> list[Run]:
+        """Return runs in the order of their ids, without those that were archived meanwhile."""
+        records = await self.store.read([f"run:{one}" for one in ids])
+        return [
+            legible_run(one, record)
+            for one, record in zip(ids, records, strict=True)
+            if record is not None
+        ]
 
     async def proposer(self, origin: Origin, digest: str) -> Approval | None:
         """Return the latest rejection that said it would approve this call, if not taken up yet."""

@@ -40,6 +40,7 @@ _SCRIPTS = {
         "refund",
         "slots",
         "rest",
+        "prune",
     )
 }
 _SHAS = {
