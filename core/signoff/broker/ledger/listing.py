@@ -9,7 +9,7 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from signoff.broker.ledger.change import requests_key
 from signoff.broker.ledger.ledger import Ledger, all_legible
@@ -79,8 +79,14 @@ class Part(Generic[One]):
     looked: int
 
 
-List = Callable[[Place | None, int], Awaitable[list[tuple[Place, One | None]]]]
-"""Returns records with their places from behind a place on; None beside one that is gone."""
+class List(Protocol[One]):
+    """Returns records with their places from behind a place on; None beside one that is gone."""
+
+    def __call__(
+        self, *, before: Place | None, limit: int
+    ) -> Awaitable[list[tuple[Place, One | None]]]:
+        """Return at most so many."""
+        ...
 
 
 async def part(
@@ -103,7 +109,7 @@ async def part(
     place, found, looked = before, list[One](), 0
     while looked < most:
         batch = min(most - looked, max(2 * limit, 50))
-        rows = await listed(place, batch)
+        rows = await listed(before=place, limit=batch)
         for place, one in rows:
             looked += 1
             if one is not None and keep(one):

@@ -56,7 +56,7 @@ from signoff.core.base.errors import (
     TooLate,
 )
 from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
-from signoff.core.base.model import Value
+from signoff.core.base.model import Needs, Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
@@ -150,6 +150,7 @@ class Approval(Value):
             nothing.
         absent: The ids of people who were asked at this level, and have left the directory or are
             away since. Who is away may still answer.
+        needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -191,6 +192,7 @@ class Approval(Value):
     informed: tuple[str, ...] = ()
     reported: bool = False
     absent: tuple[str, ...] = ()
+    needs: Needs = 0
     version: int = 0
 
     # What it is.
