@@ -105,8 +105,8 @@ async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
     if found is None:
         return None
     kept = json.loads(found[1])
-    listed = tuple(Listed(**one) for one in kept.pop("listed"))
-    return Known(**kept, listed=listed)
+    listed = tuple(Listed(approval=one["approval"], turn=one["turn"]) for one in kept["listed"])
+    return Known(kept["person"], kept["channel"], kept["address"], listed)
 
 
 def _key(bundle: str) -> str:

@@ -7,9 +7,10 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, TypeAdapter
 
@@ -38,6 +39,7 @@ class Passkey:
         added: When (UTC).
         used: When it was last used (UTC), None for never.
         transports: How browsers reach the authenticator.
+        kept: Its record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Passkey:
     added: datetime
     used: Annotated[datetime | None, BeforeValidator(lambda at: at or None)] = None
     transports: tuple[str, ...] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -57,7 +60,8 @@ class Passkey:
 
     def put(self, change: Change) -> Change:
         """Add to a change that this is written."""
-        data = _PASSKEY.dump_json(self, exclude={"version"}).decode()
+        fields = _PASSKEY.dump_python(self, mode="json", exclude={"version", "kept"})
+        data = json.dumps({**self.kept, **fields})
         entry = (_ALL + self.person, _hash(self.id), to_us(self.added))
         return change.put_raw(self.key, data, was=self.version, add=[entry])
 
@@ -144,4 +148,5 @@ def _hash(text: str) -> str:
 
 
 def _passkey(version: int, text: str) -> Passkey:
-    return _PASSKEY.validate_python({**json.loads(text), "version": version})
+    data = json.loads(text)
+    return _PASSKEY.validate_python({**data, "version": version, "kept": data})

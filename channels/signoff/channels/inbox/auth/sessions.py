@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, TypeAdapter
 
@@ -64,6 +65,7 @@ class Session:
         seen: When it was last used, give or take a minute (UTC).
         factor: Which second factor was given last, ``totp`` or ``passkey``; "" for none.
         proven: When that was (UTC), None for never.
+        kept: Its record as it was read, with the fields of a later version.
     """
 
     id: str
@@ -77,6 +79,7 @@ class Session:
     seen: datetime
     factor: str = ""
     proven: Annotated[datetime | None, BeforeValidator(lambda at: at or None)] = None
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -220,7 +223,8 @@ class Sessions:
         return replace(new, version=new.version + 1)
 
     def _put(self, change: Change, one: Session, *, drop: list[str] | None = None) -> Change:
-        data = _SESSION.dump_json(one, exclude={"id", "version"}).decode()
+        fields = _SESSION.dump_python(one, mode="json", exclude={"id", "version", "kept"})
+        data = json.dumps({**one.kept, **fields})
         end = one.began + self._settings.longest
         return change.put_raw(
             one.key,
@@ -267,4 +271,4 @@ def _session(session_id: str, version: int, text: str) -> Session | None:
     data = json.loads(text)
     if "how" not in data:
         return None  # an earlier version of ours began it
-    return _SESSION.validate_python({**data, "id": session_id, "version": version})
+    return _SESSION.validate_python({**data, "id": session_id, "version": version, "kept": data})

@@ -20,7 +20,8 @@ from signoff.core.directory.queues import Turns
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
-from signoff.core.simulation.timeline import Step, foresee_rest
+from signoff.core.simulation.forecast import Step
+from signoff.core.simulation.timeline import foresee_rest
 
 _MOST_EVENTS: Final = 200
 _MOST_AHEAD: Final = 40
