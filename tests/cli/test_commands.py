@@ -74,6 +74,7 @@ COMMANDS = {
     "people away",
     "people back",
     "people enroll",
+    "people erase",
     "policy diff",
     "policy explain",
     "policy test",

@@ -40,6 +40,7 @@ _SCRIPTS = {
         "slots",
         "rest",
         "prune",
+        "compact",
     )
 }
 _SHAS = {
