@@ -41,6 +41,7 @@ _SCRIPTS = {
         "rest",
         "prune",
         "compact",
+        "dump",
     )
 }
 _SHAS = {
