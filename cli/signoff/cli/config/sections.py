@@ -20,8 +20,15 @@ class RedisSettings(Value):
 
     url: str = Field(
         "redis://127.0.0.1:6379/0",
-        description="A redis://, rediss:// or unix:// URL. If it is not set, `signoff up` starts "
-        "its own Redis.",
+        description="A redis://, rediss:// or unix:// URL, or "
+        "sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/0?master=NAME for the primary that Sentinels "
+        "name. If it is not set, `signoff up` starts its own Redis.",
+    )
+    durability: Literal["local", "replica"] = Field(
+        "local",
+        description="When a commit counts: `local`, when Redis has it; `replica`, when a replica "
+        "has it too. With `replica` a failover loses no answer that was acknowledged, and without "
+        "a connected replica nothing is acknowledged.",
     )
     prefix: str = Field(
         "{signoff}:",
@@ -52,7 +59,8 @@ class BrokerSettings(Value):
     """[broker]: what carries Celery's doorbells."""
 
     url: str = Field(
-        "", description="A redis:// or amqp:// URL. The default is the ledger's Redis."
+        "",
+        description="A redis://, amqp:// or sentinel:// URL. The default is the ledger's Redis.",
     )
 
 

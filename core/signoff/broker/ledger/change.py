@@ -17,6 +17,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
+from signoff.core.base.model import stored_json
 from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
@@ -178,7 +179,7 @@ class Change:
         places = {entry[:2] for entry in after}
         return self.put_raw(
             key,
-            new.model_dump_json(exclude_defaults=True, exclude={"version"}),
+            stored_json(new, exclude="version"),
             was=0 if was is None else was.version,
             add=after - before,
             drop=[entry for entry in before if entry[:2] not in places],

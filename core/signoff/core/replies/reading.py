@@ -175,9 +175,10 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
     """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     for one, other in pairwise(said):
+        if one.end != other.start or (yes := _folded(reader, one)) not in _BRUSH_OFFS:
+            continue
         end = other.start + one.end - one.start
-        twice = reader.text.words(other.start, end).casefold() == _folded(reader, one)
-        if one.end == other.start and twice and _folded(reader, one) in _BRUSH_OFFS:
+        if reader.text.words(other.start, min(end, other.end)).casefold() == yes:
             return end == said[-1].end or not reader.text.is_boundary(end)
     return False
 
