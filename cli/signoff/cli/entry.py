@@ -121,7 +121,9 @@ def _ask(url: str, *commands: tuple[str, ...]) -> list[Any] | None:
     reader = hiredis.Reader(encoding="utf-8")
     plain = socket.create_connection((parts.hostname, parts.port or _PORT), timeout=_PATIENCE)
     with closing(_secured(plain, parts.hostname) if parts.scheme == "rediss" else plain) as peer:
-        peer.sendall(b"".join(hiredis.pack_command(one) for one in wanted))
+        # Its types know a tuple of one word only.
+        packed = [hiredis.pack_command(one) for one in wanted]  # type: ignore[arg-type]
+        peer.sendall(b"".join(packed))
         replies: list[Any] = []
         while len(replies) < len(wanted):
             while (reply := reader.gets()) is False:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ import structlog
 
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger, read_approval
-from signoff.broker.monitoring import metrics
 from signoff.broker.work import Work
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
@@ -207,8 +205,7 @@ def dead_letter(change: Change, item: Item, problem: str) -> Change:
         "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem
     )
     record = {"stage": item.stage, "id": item.id, "body": body, "problem": problem}
-    change.count(metrics.DEAD_LETTERS, item.stage)
-    return change.put_raw(f"dead:{item.stage}:{item.id}:{item.token}", json.dumps(record)).ack(item)
+    return change.put_dead(f"{item.stage}:{item.id}:{item.token}", record).ack(item)
 
 
 def _built(

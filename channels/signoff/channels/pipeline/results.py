@@ -1,4 +1,4 @@
-"""Deliveries and what comes of them: done, tried again, given up, or refused for good."""
+"""What comes of deliveries: done, tried again, given up, or refused for good."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from signoff.core.approvals.approval import Approval, State
 log = structlog.get_logger(__name__)
 
 
-async def delivered_by(channel: Channel, messages: Sequence[Message]) -> list[Result]:
-    """Hand messages to a channel, and return what came of each."""
+async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Result]:
+    """Return what came of delivering messages; see `Channel.deliver`."""
     if not messages:
         return []
     try:

@@ -15,7 +15,6 @@ import structlog
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.monitoring import metrics
 from signoff.broker.work import RescuePoisoned
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
@@ -80,8 +79,7 @@ async def note_failures(
             change.note([told.model_copy(update={"why": why})])
             rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
             letter = {"stage": "timers", "id": approval_id, "problem": problem}
-            change.count(metrics.DEAD_LETTERS, "timers")
-            change.put_raw(f"dead:timers:{rescue.id}:{now:%Y%m%dT%H%M%S}", json.dumps(letter))
+            change.put_dead(f"timers:{rescue.id}:{now:%Y%m%dT%H%M%S}", letter)
             if approval is not None:
                 change.send(rescue)
         changes.append(change)
