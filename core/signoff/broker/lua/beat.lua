@@ -9,6 +9,7 @@ if now == 0 then
 end
 redis.call('ZADD', p .. 'processes', now + ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', p .. 'processes', '-inf', now)
+redis.call('PEXPIRE', p .. 'processes', ARGV[2])
 -- The last release looks here alone.
 redis.call('SET', p .. 'alive:' .. ARGV[1], ARGV[4], 'PX', ARGV[2])
 return 1
