@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,16 @@ def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
     (seats,) = [one for one in findings if one["about"] == "seats"]
     assert seats["level"] == "warning"
     assert "cleo: Cleo Park is away" in seats["text"]
+
+
+def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> None:
+    """The settings are no error; their seat is named, and the list of people says so."""
+    text = settings_file.read_text()
+    settings_file.write_text(text.replace('id = "cleo"\n', 'id = "cleo"\nactive = false\n'))
+    assert invoke("config", "check").exit_code == 0
+    listed = " ".join(invoke("queue", "list").stdout.split())
+    assert "Nobody can be asked for cleo: Cleo Park is not active." in listed
+    assert "not active" in invoke("people", "list").stdout
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    (seats,) = [one for one in findings if one["about"] == "seats"]
+    assert "cleo: Cleo Park is not active" in seats["text"]

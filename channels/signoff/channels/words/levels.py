@@ -79,5 +79,4 @@ def _level(approval: Approval, directory: Directory) -> str:
 
 
 def _name(identity: str, directory: Directory) -> str:
-    person = directory.find(identity)
-    return one_line(person.shown if person else identity)
+    return one_line(directory.shown(identity))

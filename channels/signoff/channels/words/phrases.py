@@ -138,8 +138,7 @@ def _deciders(approval: Approval, person: str, directory: Directory) -> str:
     """Name all who have decided, the reader as "You"."""
     names = []
     for one in approval.decided_by:
-        known = directory.get(one)
-        name = one_line(known.shown if known else one)
+        name = one_line(directory.shown(one))
         names.append("You" if one == person else name)
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 

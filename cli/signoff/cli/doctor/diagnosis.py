@@ -345,7 +345,7 @@ async def _dns(settings: Settings) -> list[Finding]:
         return []
     given = email.authentication
     txt = Txt(given.nameservers, timeout=given.timeout)
-    domains = {person.email.rpartition("@")[2].lower() for person in settings.people}
+    domains = {person.email.rpartition("@")[2].lower() for person in settings.everybody}
     asked = sorted(domains)[:_MOST_DOMAINS] or [email.domain]
     answers = await asyncio.gather(*(txt.records(f"_dmarc.{domain}") for domain in asked))
     if away := [domain for domain, one in zip(asked, answers, strict=True) if one is None]:
@@ -387,7 +387,7 @@ async def _slack(settings: Settings) -> list[Finding]:
     found = await check_slack(
         settings.slack,
         [one.slack_channel for one in rules if one.slack_channel],
-        [one for one in settings.people if one.slack or one.id in named],
+        [one for one in settings.everybody if one.slack or one.id in named],
     )
     return [
         Finding(

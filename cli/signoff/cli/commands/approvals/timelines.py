@@ -124,8 +124,8 @@ def at_zone(moment: datetime, zone: tzinfo) -> str:
 def _from(timeline: Timeline, directory: Directory) -> str:
     user, app, agent = (str(timeline.facts[key]) for key in ("user", "app", "agent"))
     place = f"{app}/{agent}" if agent else app
-    who = directory.find(user) if user else None
-    parts = [f"of {place}" if place else "", f"asked for by {who.shown if who else user or '?'}"]
+    who = directory.shown(user) if user else "?"
+    parts = [f"of {place}" if place else "", f"asked for by {who}"]
     return " ".join(part for part in parts if part)
 
 
@@ -217,8 +217,7 @@ def _asked(step: Step, person: str, directory: Directory) -> str:
 
 
 def _name(directory: Directory, person: str) -> str:
-    found = directory.get(person)
-    return found.shown if found else person
+    return directory.shown(person)
 
 
 def _value(value: JsonValue) -> str:
