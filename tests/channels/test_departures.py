@@ -176,7 +176,7 @@ async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
 
 
 async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
-    """Their claim ends, the next level is asked at once, and what they still hold decides nothing."""
+    """Their claim ends, the next level is asked at once, and nothing of theirs decides."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
     await office.desk.made(approval.id, Claim(), MARA)

@@ -7,8 +7,8 @@ from pathlib import Path
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.cli.doctor.loading import Problem
-from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.inspection import concerns
+from signoff.worker.agent_folders import app_names
 from signoff.worker.ces import rules
 from signoff.worker.ces.rules import Rules
 

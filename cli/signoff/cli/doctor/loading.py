@@ -75,14 +75,14 @@ class AgentLoading:
 
 def main() -> None:
     """Answer one request on standard input."""
-    from signoff.cli.boundary import missing  # noqa: PLC0415 -- only in that process
-
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answer:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
             from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415 -- ADK
             from signoff.worker.ces.rules import Rules  # noqa: PLC0415 -- part of it
         except ModuleNotFoundError as error:
+            from signoff.cli.boundary import missing  # noqa: PLC0415 -- nothing else needs typer
+
             if (remedy := missing(error)) is None:
                 raise
             json.dump(f"{remedy}; workers need it", answer)

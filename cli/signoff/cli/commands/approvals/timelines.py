@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -65,9 +65,23 @@ def print_approvers(
 
 
 def print_timeline(
-    timeline: Timeline, directory: Directory, zone: tzinfo, *, approving: bool = False
+    timeline: Timeline,
+    directory: Directory,
+    zone: tzinfo,
+    *,
+    bundles: tuple[int, timedelta] | None = None,
+    approving: bool = False,
 ) -> None:
-    """Print which policy rules, and what happens when; times are shown in a zone."""
+    """Print which policy rules, and what happens when.
+
+    Args:
+        timeline: What happens.
+        directory: The people.
+        zone: Where times are shown.
+        bundles: How many cards somebody gets one by one within which time; None where cards are
+            never bundled.
+        approving: Whether everybody is taken to approve.
+    """
     out = console()
     facts = timeline.facts
     args = facts["args"] if isinstance(facts["args"], dict) else {}
@@ -93,6 +107,8 @@ def print_timeline(
         for line in rest:
             add(steps, "", "", "", line)
     out.print(steps)
+    if any(step.asked for step in timeline.steps):
+        out.print(Text("\ncards: ", style="bold"), Text(_bundled(timeline, bundles)), sep="")
     words, colour = _ENDS[timeline.end]
     if timeline.allowed is not None:
         above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
@@ -112,6 +128,19 @@ def print_timeline(
         longest = format_duration(grants.longest)
         may = f"{who} may approve up to {grants.most} calls like it for up to {longest}"
         out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
+
+
+def _bundled(timeline: Timeline, bundles: tuple[int, timedelta] | None) -> str:
+    """Say when a card would become part of a bundle: that depends on the other cards."""
+    urgent = [timeline.terms.asking(one.level).urgent for one in timeline.rungs]
+    if all(urgent):
+        return "urgent, so each is sent at once and on its own"
+    if bundles is None or not bundles[0]:
+        return "each is sent on its own"
+    over, within = bundles
+    at_most = f"somebody who gets more than {over} within {format_duration(within)}"
+    others = "; those of urgent levels never wait" if any(urgent) else ""
+    return f"{at_most} gets the others together, as one message{others}"
 
 
 def at_zone(moment: datetime, zone: tzinfo) -> str:
