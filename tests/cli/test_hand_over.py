@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +81,20 @@ def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> 
     findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
     (seats,) = [one for one in findings if one["about"] == "seats"]
     assert "cleo: Cleo Park is not active" in seats["text"]
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize(("said", "own"), [(b"y\n", "cleo"), (b"n\n", "mara")])
+def test_at_a_terminal_it_is_asked(on_ledger: OnLedger, said: bytes, own: str) -> None:
+    """What waits is counted, and only a yes hands it over."""
+    _, (made,) = on_ledger(lambda ledger: paused(ledger, asked=[MARA]))
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "signoff.cli", *AWAY, "--delegate", "cleo"]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        os.write(ours, said)
+        out, _ = process.communicate()
+    os.close(ours)
+    assert b"1 still waiting for Mara Lind. Hand over to the delegate?" in out
+    (after,) = on_ledger(lambda ledger: ledger.approvals([made.id]))
+    assert after.ballot.own == (own,)
