@@ -756,7 +756,8 @@ def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:
     try:
         known = "work" in body
         fields = known_now(body) if known else of_last_release(stage, item_id, body)
-        work = _ANY.validate_python(fields)
+        # Fields of a later version stay in the body, which goes back as it is.
+        work = _ANY.validate_python(fields, extra="ignore" if known else None)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -95,6 +95,13 @@ SIGNED_BY_ANOTHER = [
     "yes, both",
     "Sie genehmigen das",
     "ja ja",
+    "ja ja klar",
+    "yeah yeah sure",
+    "ja, schon",
+    "ja ja, schon klar",
+    "das wäre ok",
+    "yes, too good",
+    "sounds good, too good",
 ]
 
 

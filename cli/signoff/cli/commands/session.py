@@ -83,7 +83,9 @@ async def _with_decisions(
         from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
-    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
+    replica = settings.redis.durability == "replica"
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
+    ledger = Ledger(store, bell)
     try:
         return await work(Decisions(ledger, settings.everybody))
     finally:

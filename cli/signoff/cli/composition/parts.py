@@ -26,6 +26,7 @@ class Parts:
 def build(settings: Settings) -> Parts:
     """Put the parts together; nothing is connected yet."""
     celery = make_celery(settings.broker_url)
-    store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
+    replica = settings.redis.durability == "replica"
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     ledger = Ledger(store, CeleryBell(celery))
     return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))

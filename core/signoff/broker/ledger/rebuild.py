@@ -13,9 +13,8 @@ from signoff.broker.effects import send_work
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, Record, entries
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
 from signoff.broker.ledger.store import to_ms
-from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run
 
 log = structlog.get_logger(__name__)
@@ -128,11 +127,9 @@ async def _index_outboxes(ledger: Ledger) -> None:
 async def _index_trails(ledger: Ledger) -> None:
     calls: list[tuple[str, str]] = []
     async for entry_id, text, _ in audit.entries(ledger.store):
-        try:
-            event = Event.model_validate_json(text)
-        except ValidationError:
-            continue  # `signoff audit verify` is there to complain
-        if event.run:
+        event = read_event(text)
+        # `signoff audit verify` is there to complain about others.
+        if event is not None and event.run:
             calls.append((event.run, entry_id))
         if len(calls) == _BATCH:
             await ledger.store.scripts("trail", calls)

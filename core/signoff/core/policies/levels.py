@@ -279,6 +279,9 @@ class Seat(Value):
 STAYS: Final = -1
 """The level of those who could not be reached: they may still answer, wherever it went on to."""
 
+OVER: Final = -2
+"""The level of those who were asked under other terms, whose levels have other numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:

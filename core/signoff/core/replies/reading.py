@@ -36,7 +36,7 @@ from signoff.core.replies.text import ReplyContext, Text
 
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
-_BRUSH_OFFS: Final = frozenset({"ja", "はい"})
+_BRUSH_OFFS: Final = frozenset({"ja", "yeah", "はい"})
 """A yes that means something else where it is said twice."""
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
@@ -169,16 +169,17 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
 
 
 def _is_brush_off(reader: Reader, parse: Parse) -> bool:
-    """Say whether the same yes is said twice without a mark: "ja ja", "はいはい".
+    """Say whether the same yes is said twice without a mark: "ja ja", "yeah yeah sure".
 
     A clause of its own behind it may say yes all the same: "ja ja, passt".
     """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
-    for at, (one, other) in enumerate(pairwise(said)):
-        doubled = one.end == other.start and _folded(reader, one) == _folded(reader, other)
-        last = at + 2 == len(said)
-        if doubled and _folded(reader, one) in _BRUSH_OFFS:
-            return last or not reader.text.is_boundary(other.end)
+    for one, other in pairwise(said):
+        if one.end != other.start or (yes := _folded(reader, one)) not in _BRUSH_OFFS:
+            continue
+        end = other.start + one.end - one.start
+        if reader.text.words(other.start, min(end, other.end)).casefold() == yes:
+            return end == said[-1].end or not reader.text.is_boundary(end)
     return False
 
 

@@ -96,20 +96,22 @@ def choose(
             return _at_once(policy, chosen)
         notes.append(f"policy {policy.name}: {why_not}")
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
-    never = (str(facts.get("user", "")), *barred)
+
+    def begun(terms: Terms) -> tuple[Terms, Start | None]:
+        """Return the terms, one stage for each manager, and where they begin: None for nowhere."""
+        never = (str(facts.get("user", "")), *barred)
+        up = climb(terms, directory, facts, never=never, notes=notes)
+        if up is None:
+            return terms, None
+        return up, first(up, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+
     if chosen is not None and not chosen.ladder:
         notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
     elif chosen is not None:
-        up = climb(chosen, directory, facts, never=never, notes=notes)
-        start = (
-            first(up, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
-            if up is not None
-            else None
-        )
-        if up is not None and start is not None:
-            return Choice(
-                terms=up, start=start, people=_people(start, directory), notes=tuple(notes)
-            )
+        terms, start = begun(chosen)
+        if start is not None:
+            people = _people(start, directory)
+            return Choice(terms=terms, start=start, people=people, notes=tuple(notes))
         notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
         stranded = True
     elif not notes:
@@ -124,8 +126,7 @@ def choose(
         terms = _instead_of(barrier, alike)
     if chosen is not None:
         terms = terms.telling_as(chosen)
-    terms = climb(terms, directory, facts, never=never, notes=notes) or terms
-    start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+    terms, start = begun(terms)
     if start is None:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
     return Choice(
@@ -347,8 +348,7 @@ def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
         directory = directory.proven()
     people = [one for name in ids if (one := directory.get(name)) is not None]
     here = (approval.level, approval.round)
-    seats = tuple(one for one in approval.seats if (one.level, one.round) == here)
-    return _start(rules, here, seats, people, now=now)
+    return _start(rules, here, approval.seats_here, people, now=now)
 
 
 def _start(

@@ -65,8 +65,7 @@ class SigningPages:
     async def sign_out(self, request: Request) -> Response:
         """End this session, or all of the person's."""
         auth = self._auth
-        visit = await auth.of(request)
-        form = await auth.form(visit)
+        visit, form = await auth.sent(request)
         if form.get("everywhere"):
             await sign_out_everywhere(self._ledger, visit.person.id, by=visit.person.id)
         await auth.sessions.end(request.cookies.get(auth.cookie, ""))

@@ -17,8 +17,8 @@ from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Vi
 from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
-from signoff.channels.inbox.templating import Live, page
-from signoff.channels.words.phrases import moment
+from signoff.channels.inbox.templating import Live
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
@@ -100,11 +100,9 @@ class ApprovalPages:
         shape = view(here, person, directory, now)
         tried, zone = tried or Tried(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
-        return page(
+        return visit.page(
             "approval",
             status=status,
-            who=person,
-            session=visit.session,
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,

@@ -128,8 +128,7 @@ class MovePages:
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
         """Make a move, once, if the session is that of someone who may."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
             actor = Actor(visit.person, CHANNEL)
