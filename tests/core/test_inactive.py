@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, make_origin
 from signoff.channels.email.authentication.requirement import owner_of
@@ -18,7 +19,7 @@ from signoff.core.routing.departures import stand_in, why_gone
 from signoff.core.routing.resolve import find
 from signoff.core.routing.vacancies import vacancies
 
-FACTS = {"user": "riley@example.com", "args": {"amount": 500}}
+FACTS: dict[str, JsonValue] = {"user": "riley@example.com", "args": {"amount": 500}}
 
 
 def gone(person: Person) -> Person:
