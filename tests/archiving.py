@@ -46,18 +46,19 @@ async def ended(
     return await ledger.run(run.id), await ledger.approvals([one.id for one in approvals])
 
 
-async def seeded(ledger: Ledger, count: int, *, waiting: int = 0) -> list[str]:
+async def seeded(ledger: Ledger, count: int, *, waiting: int = 0, start: int = 0) -> list[str]:
     """Write many runs with an approval each, as if all had happened; return the ids of the ended.
 
     Args:
         ledger: Where.
         count: How many have ended.
         waiting: How many more still wait.
+        start: The number of the first.
     """
     everybody = people()
     now, changes, ids = await ledger.now(), list[Change](), list[str]()
-    for number in range(count + waiting):
-        is_over = number < count
+    for number in range(start, start + count + waiting):
+        is_over = number < start + count
         run = Run(
             id=f"run_{number:05}",
             app="finance",
@@ -81,8 +82,8 @@ async def seeded(ledger: Ledger, count: int, *, waiting: int = 0) -> list[str]:
             noted += events
             ids.append(run.id)
         changes.append(Change().put(one, was=None).put(run, was=None).note(noted))
-    for start in range(0, len(changes), 200):
-        problems = await ledger.commit_all(changes[start : start + 200])
+    for first in range(0, len(changes), 200):
+        problems = await ledger.commit_all(changes[first : first + 200])
         assert not any(problems)
     return ids
 

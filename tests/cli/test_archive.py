@@ -83,3 +83,29 @@ def test_a_run_in_doubt_is_settled(invoke: Invoke, runs: list[str]) -> None:
     assert "it was paid" in invoke("runs", "show", runs[0]).output
     refused = invoke("runs", "settle", "run_00003", "--reason", "it was paid")
     assert "has not ended" in said(refused)
+
+
+def test_a_person_is_not_erased_while_something_waits(invoke: Invoke, runs: list[str]) -> None:
+    """It takes a yes, and what is not over is named."""
+    erase = ("people", "erase", "riley", "--reason", "asked for it")
+    assert "--yes" in invoke(*erase).output
+    refused = said(invoke(*erase, "--yes"))
+    assert "run_00003 has not ended" in refused
+    assert invoke("runs", "show", runs[0]).exit_code == 0
+
+
+def test_a_person_is_erased(
+    invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
+) -> None:
+    """Everything that is left can be printed without meeting them."""
+    assert settings_file.exists()
+    on_ledger(partial(seeded, count=2))
+    for person in ("mara@example.com", "cleo"):
+        invoke("tokens", "create", "--person", person, "--scope", "runs:read")
+        done = invoke("people", "erase", person, "--reason", "asked for it", "--yes", "--json")
+        assert json.loads(done.output)["files"] >= 1
+    printed = invoke("archive", "export").output + invoke("audit", "export").output
+    assert len(printed.splitlines()) > 10
+    for name in ("mara", "Mara", "cleo", "Cleo"):
+        assert name not in printed
+    assert invoke("audit", "verify").exit_code == 0

@@ -22,6 +22,7 @@ from signoff.cli.commands import (
     audit,
     config,
     doctor,
+    ledger,
     policy,
     runs,
     serve,
@@ -104,6 +105,7 @@ app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
 app.add_typer(archive.app, name="archive")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
 app.command()(doctor.doctor)

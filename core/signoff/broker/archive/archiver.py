@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +19,13 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from signoff.broker.archive.anchor import LEASE_KEY, Anchor, read_anchor
-from signoff.broker.archive.candidates import RunBundle, run_bundles, value_of, work_names
+from signoff.broker.archive.candidates import (
+    RunBundle,
+    names_in,
+    run_bundles,
+    value_of,
+    waiting_work,
+)
 from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Part, Record
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, entries
@@ -78,15 +84,23 @@ class Archiver:
         files: Where it goes.
         after: How long after its last event a run is archived.
         feeds: Whether webhooks read the audit: what they have not read stays.
+        wanted: Says which runs that are old enough are archived; all where it is None.
     """
 
     def __init__(
-        self, ledger: Ledger, files: ArchiveFiles, *, after: timedelta, feeds: bool = False
+        self,
+        ledger: Ledger,
+        files: ArchiveFiles,
+        *,
+        after: timedelta,
+        feeds: bool = False,
+        wanted: Callable[[RunBundle], bool] | None = None,
     ) -> None:
         self._ledger = ledger
         self._files = files
         self._after = after
         self._feeds = feeds
+        self._wanted = wanted
 
     async def run_forever(self) -> None:
         """Archive every hour until cancelled; whatever goes wrong is logged, and tried again."""
@@ -143,14 +157,15 @@ class Archiver:
     async def _ended(self, end: str, last: datetime) -> list[RunBundle]:
         """Return runs that have ended for good, with all of their audit up to an entry."""
         found: list[RunBundle] = []
-        names, now = await work_names(self._ledger), await self._ledger.now()
+        names, now = names_in(await waiting_work(self._ledger)), await self._ledger.now()
         place: tuple[int, str] | None = None
         while len(found) < _RUNS:
             page = await self._ledger.store.behind("runs", before=place, limit=100, rising=True)
             ids = [one for score, one in page if score <= to_us(last)]
             for one in await run_bundles(self._ledger, ids):
                 inside = all(audit.order(id_) <= audit.order(end) for id_ in one.trail.split())
-                if inside and not one.why_kept(now, names):
+                wanted = self._wanted is None or self._wanted(one)
+                if wanted and inside and not one.why_kept(now, names):
                     found.append(one)
             if len(ids) < 100:
                 break

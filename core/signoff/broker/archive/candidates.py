@@ -58,7 +58,7 @@ class RunBundle:
 
         Args:
             now: The present.
-            names: What the work in the outboxes mentions; see `work_names`.
+            names: What the work in the outboxes mentions; see `names_in`.
         """
         settled = any(event.what is What.SETTLED for event in self.events)
         asked_again = {one.supersedes for one in self.approvals}
@@ -78,18 +78,23 @@ def value_of(record: Record) -> Value:
     return _READERS[record.kind](record.version, record.data)
 
 
-async def work_names(ledger: Ledger) -> set[str]:
-    """Return every name that the work in the outboxes mentions, ids of approvals and runs too.
+async def waiting_work(ledger: Ledger) -> list[str]:
+    """Return the bodies of all work in the outboxes, as JSON text.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    found: set[str] = set()
+    found: list[str] = []
     for key in await ledger.store.keys("items:", "hash"):
         async with ledger.store.translated_client() as client:
-            for body in await client.hvals(ledger.store.prefix + key):
-                found.update(_TOKEN.findall(body))
+            items = await client.hvals(ledger.store.prefix + key)
+        found += [item.split(" ", 2)[2] for item in items]
     return found
+
+
+def names_in(work: Iterable[str]) -> set[str]:
+    """Return every name that work mentions, ids of approvals and runs among them."""
+    return {name for body in work for name in _TOKEN.findall(body)}
 
 
 async def run_bundles(ledger: Ledger, runs: Sequence[str]) -> list[RunBundle]:

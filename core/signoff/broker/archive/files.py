@@ -118,14 +118,19 @@ class ArchiveFiles:
         """Return where a file is, or will be."""
         return self.folder / f"{sequence:06}.jsonl"
 
-    def write(self, head: Head, lines: Iterable[str]) -> Part:
+    def write(self, head: Head, lines: Iterable[str], *, suffix: str = "part") -> Part:
         """Write a file under a name of its own; it is on the disk when this returns.
+
+        Args:
+            head: Its first line.
+            lines: The others, each with its line feed.
+            suffix: How its name ends until it is placed.
 
         Raises:
             OSError: It cannot be written.
         """
         private_folder(self.folder)
-        part = self.folder / f"{head.sequence:06}.{secrets.token_hex(6)}.part"
+        part = self.folder / f"{head.sequence:06}.{secrets.token_hex(6)}.{suffix}"
         whole = hashlib.sha256()
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for line in (head.model_dump_json() + "\n", *lines):
@@ -211,9 +216,9 @@ class ArchiveFiles:
         except OSError as error:
             raise ArchiveBroken(f"{self.path(sequence)}: {error.strerror}.") from error
 
-    def unplaced(self) -> dict[str, int]:
+    def unplaced(self, suffix: str = "part") -> dict[str, int]:
         """Return the names of files that were written and not placed, with their numbers."""
-        found = (one.name for one in self.folder.glob("*.part"))
+        found = (one.name for one in self.folder.glob(f"*.{suffix}"))
         return {name: int(name[:6]) for name in found if name[:6].isdigit()}
 
     def drop(self, name: str) -> None:

@@ -41,6 +41,8 @@ _SCRIPTS = {
         "slots",
         "rest",
         "prune",
+        "compact",
+        "dump",
     )
 }
 _SHAS = {
