@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import metrics, tracing
@@ -19,6 +19,10 @@ from signoff.core.base.errors import LedgerUnavailable
 if TYPE_CHECKING:
     from signoff.broker.monitoring.exposition import Metrics
     from signoff.cli.config.settings import Settings
+
+
+COMMAND: Final = "cli"
+"""What commands are called in traces, as a kind of process."""
 
 
 def known(settings: Settings) -> Known:
@@ -110,7 +114,11 @@ def traced(settings: Settings, kind: str) -> Iterator[None]:
             shutdown_on_exit=False,
         )
         url = settings.tracing.endpoint
-        exporter = OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces" if url else None)
+        exporter = OTLPSpanExporter(
+            f"{url.rstrip('/')}/v1/traces" if url else None,
+            # Nobody at a terminal waits for a collector that is away.
+            timeout=1 if kind == COMMAND else None,
+        )
         provider.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(provider)
     tracing.trace_with(trace.get_tracer("signoff", version("signoff")))
