@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from typing import Final
 
@@ -65,37 +65,36 @@ _STRICT: Final = Environment(autoescape=False, undefined=StrictUndefined)  # noq
 _LENIENT: Final = Environment(autoescape=False)  # noqa: S701
 
 
-def sentences(file: str) -> Mapping[str, Mapping[str, Template]]:
-    """Return the sentences of a file beside this one, by table and name; unknown names are "".
+# Each is compiled when it is first said: all of them would keep every command waiting.
+@cache
+def sentence(file: str, table: str, name: str) -> Template | None:
+    """Return a sentence of a file beside this one, None for no such; unknown names in it are "".
 
     Args:
         file: The name of the file.
+        table: The table in it.
+        name: The key in the table.
     """
-    return {
-        table: {name: _LENIENT.from_string(" ".join(text.split())) for name, text in rows.items()}
-        for table, rows in _tables(file).items()
-    }
+    text = _tables(file)[table].get(name)
+    return None if text is None else _LENIENT.from_string(" ".join(text.split()))
 
 
+@cache
+def _message(name: str) -> _Message:
+    message = _tables("messages.toml")[name]
+    return _Message(
+        _STRICT.from_string(" ".join(message.get("headline", "").split())),
+        tuple(
+            _STRICT.from_string(" ".join(paragraph.split()))
+            for paragraph in message.get("text", "").split("\n\n")
+        ),
+        message.get("example", ""),
+    )
+
+
+@cache
 def _tables(file: str) -> dict[str, dict[str, str]]:
     return tomllib.loads(resources.files(__package__).joinpath(file).read_text("utf-8"))
-
-
-def _messages() -> Mapping[str, _Message]:
-    return {
-        name: _Message(
-            _STRICT.from_string(" ".join(message.get("headline", "").split())),
-            tuple(
-                _STRICT.from_string(" ".join(paragraph.split()))
-                for paragraph in message.get("text", "").split("\n\n")
-            ),
-            message.get("example", ""),
-        )
-        for name, message in _tables("messages.toml").items()
-    }
-
-
-_MESSAGES: Final = _messages()
 
 
 def say(
@@ -126,7 +125,7 @@ def say(
     so_far = progress(approval, directory)
     shown = "it" if title else it
     asks_input = approval.kind is Kind.INPUT
-    words = _MESSAGES[name].render(
+    words = _message(name).render(
         {
             "approval": approval,
             "decision": approval.decision,
@@ -154,7 +153,7 @@ def say(
 
 def say_plainly(name: str, **values: object) -> Words:
     """Return a message that is about no single request; see `say`."""
-    return _MESSAGES[name].render(values)
+    return _message(name).render(values)
 
 
 def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
@@ -172,8 +171,7 @@ def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
 
 def called(identity: str, directory: Directory) -> str:
     """Name somebody; an id that is nobody's stays as it is."""
-    person = directory.find(identity)
-    return one_line(person.shown if person else identity)
+    return one_line(directory.shown(identity))
 
 
 def moment(at: datetime | None, zone: tzinfo) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -211,7 +211,7 @@ def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
     real, approval = approval, masked(approval)
     call, origin = approval.call, approval.origin
-    requester = directory.find(origin.user)
+    requester = directory.record(origin.user)
     claim = approval.claimed if approval.state is State.PENDING else None
     agent = one_line(origin.agent or origin.app)
     hint = approval.own_hint
@@ -324,8 +324,11 @@ def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
 
 
 def _name(identity: str, directory: Directory) -> str:
-    person = directory.find(identity)
-    return one_line(person.shown if person else identity)
+    return one_line(directory.shown(identity))
+
+
+def _names(identities: Iterable[str], directory: Directory) -> str:
+    return ", ".join(_name(one, directory) for one in identities)
 
 
 def _level(approval: Approval) -> str:
@@ -366,13 +369,8 @@ def progress(approval: Approval, directory: Directory) -> str:
     alone = ballot.need == 1 and not ballot.votes and not before
     if approval.state is not State.PENDING or alone:
         return ""
-    told = []
-    if ballot.yes:
-        told.append(f": {', '.join(_name(one, directory) for one in ballot.yes)}")
-    if ballot.no:
-        told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
-    if before:
-        told.append(f"; before that: {', '.join(_name(one, directory) for one in before)}")
+    said = ((": ", ballot.yes), ("; against it: ", ballot.no), ("; before that: ", before))
+    told = [f"{how}{_names(people, directory)}" for how, people in said if people]
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
 
 
@@ -384,7 +382,7 @@ def awaited(approval: Approval, directory: Directory) -> str:
 def awaited_by(approval: Approval, directory: Directory) -> str:
     """Name those whose answer is waited for: "Tom Weber and 3 more"."""
     people = approval.ballot.awaited
-    names = ", ".join(_name(one, directory) for one in people[:_MOST_AWAITED])
+    names = _names(people[:_MOST_AWAITED], directory)
     left = len(people) - _MOST_AWAITED
     return f"{names} and {left} more" if left > 0 else names
 

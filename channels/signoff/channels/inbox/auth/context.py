@@ -327,6 +327,20 @@ def go(path: str) -> RedirectResponse:
     return RedirectResponse(path, status_code=303)
 
 
+class Pages:
+    """Some of the pages; those that extend it say which.
+
+    Args:
+        decisions: The ledger and the people.
+        auth: Who looks, and who may begin a session.
+    """
+
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._auth = auth
+
+
 def peer_of(request: Request) -> str:
     """Return the address that a request came from, "" where it has none."""
     return request.client.host if request.client is not None else ""

@@ -12,7 +12,15 @@ from starlette.responses import JSONResponse, Response
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.browsers import browser_of
-from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, Visit, go, peer_of
+from signoff.channels.inbox.auth.context import (
+    TOO_MANY,
+    AuthContext,
+    Pages,
+    Route,
+    Visit,
+    go,
+    peer_of,
+)
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
@@ -38,17 +46,11 @@ _USED: Final = "That passkey response was already used. Try again."
 _NOT_INVITED: Final = "That one-time code is invalid, used or expired. Ask for another."
 
 
-class SecurityPages:
-    """Shows and changes how somebody signs in, and ends sessions.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
+class SecurityPages(Pages):
+    """Shows and changes how somebody signs in, and ends sessions."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+        super().__init__(decisions, auth)
         self._passkeys = Passkeys(decisions.ledger, auth.settings)
         self._throttle = Throttle(decisions.ledger.store)
 

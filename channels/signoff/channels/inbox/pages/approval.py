@@ -11,9 +11,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions
 from signoff.channels.form_fields import fields
-from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
+from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
@@ -45,18 +44,8 @@ class Tried:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-class ApprovalPages:
-    """Shows approvals.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class ApprovalPages(Pages):
+    """Shows approvals."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

@@ -8,10 +8,9 @@ from datetime import date, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import hand_over, waits_for
 from signoff.channels.absence import handed_words, person_called
-from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
+from signoff.channels.inbox.auth.context import Pages, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.parts import Assurance
@@ -21,17 +20,8 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 
 
-class AwayPages:
-    """Shows and takes in absences.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who is away.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+class AwayPages(Pages):
+    """Shows and takes in absences."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

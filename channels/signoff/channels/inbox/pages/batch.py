@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions, Refused
-from signoff.channels.inbox.auth.context import AuthContext, Route
+from signoff.broker.decisions import Refused
+from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
@@ -67,18 +67,8 @@ class Outcome:
     done: bool = False
 
 
-class BatchPages:
-    """Shows several calls in full, and approves them.
-
-    Args:
-        decisions: Makes the moves.
-        auth: Who looks and answers.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class BatchPages(Pages):
+    """Shows several calls in full, and approves them."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

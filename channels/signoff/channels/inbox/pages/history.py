@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Final
 
-from signoff.channels.words.messages import moment, sentences
+from signoff.channels.words.messages import moment, sentence
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.masking import hidden_texts, masked
@@ -127,8 +128,7 @@ class _Names:
         self._directory, self._zone = directory, zone
 
     def __call__(self, identity: object) -> str:
-        person = self._directory.find(str(identity)) if identity else None
-        return one_line(person.shown if person else str(identity or ""))
+        return one_line(self._directory.shown(str(identity or "")))
 
     def all(self, people: object) -> str:
         """Name several."""
@@ -161,7 +161,7 @@ _INSIDE: Final = frozenset(
 )
 """What is between Signoff and those who are asked."""
 
-_SENTENCES: Final = sentences("history.toml")
+_sentence: Final = partial(sentence, "history.toml")
 
 
 def _past(event: Event, names: _Names) -> Moment:
@@ -171,7 +171,7 @@ def _past(event: Event, names: _Names) -> Moment:
 
 def _words(event: Event, names: _Names) -> str:
     kind = event.what.value
-    known = _SENTENCES["past"].get(kind) or (_SENTENCES["by"].get(kind) if event.by else None)
+    known = _sentence("past", kind) or (_sentence("by", kind) if event.by else None)
     if known is None:
         return kind[:1].upper() + kind[1:].replace("_", " ")
     return known.render(
@@ -226,7 +226,7 @@ _ANSWERED: Final = {State.APPROVED: "approved", State.REJECTED: "rejected"}
 def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     """Say what became of a card, or whose hours it waits for."""
     who = names(asked.person) if asked.person else f"all approvers, in {one_line(asked.address)}"
-    known = _SENTENCES["copy"].get(asked.copy_state)
+    known = _sentence("copy", asked.copy_state)
     state = known.render() if known else "delivered" if asked.receipt else "being sent"
     if waits_for:
         state = f"waits for {waits_for}"
@@ -255,13 +255,13 @@ def _ahead(
 
 
 def _next(step: Step, names: _Names) -> Iterable[Moment]:
-    if (known := _SENTENCES["ahead"].get(step.what.value)) is not None:
+    if (known := _sentence("ahead", step.what.value)) is not None:
         people = [one.person for one in step.seats]
         yield Moment(step.at, known.render(**names.functions, step=step, people=people))
 
 
 def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
-    what = _SENTENCES["handoff"].get(approval.handoff.value)
+    what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
     secrets = hidden_texts(approval)

@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, summaries
-from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
-from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
+from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.filters import (
     ANY,
     DUES,
@@ -145,18 +144,8 @@ class QueueRow:
     waits_on: str
 
 
-class ListPages:
-    """Shows lists of approvals.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class ListPages(Pages):
+    """Shows lists of approvals."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""

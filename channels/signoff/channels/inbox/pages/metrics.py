@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, summaries
-from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import AuthContext, Route
+from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.pages.rows import When, queues_seen
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
@@ -88,17 +87,8 @@ class Chart:
         return _ROW * len(self.bars)
 
 
-class ChartPages:
-    """Shows figures.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+class ChartPages(Pages):
+    """Shows figures."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
