@@ -238,10 +238,10 @@ class Change:
         )
         return self
 
-    def put_dead(self, name: str, letter: Mapping[str, Any]) -> Self:
-        """Keep work that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
-        self.count(metrics.DEAD_LETTERS, str(letter["stage"]))
-        return self.put_raw(f"dead:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
+    def put_dead(self, stage: str, name: str, letter: Mapping[str, Any]) -> Self:
+        """Keep work of a stage that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
+        self.count(metrics.DEAD_LETTERS, stage)
+        return self.put_raw(f"dead:{stage}:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
 
     @property
     def new_records(self) -> list[str]:
