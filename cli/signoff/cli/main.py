@@ -21,6 +21,7 @@ from signoff.cli.commands import (
     audit,
     config,
     doctor,
+    freeze,
     policy,
     runs,
     serve,
@@ -104,6 +105,8 @@ app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+app.command()(freeze.freeze)
+app.command()(freeze.thaw)
 app.command()(doctor.doctor)
 app.command()(serve.up)
 app.command()(serve.worker)

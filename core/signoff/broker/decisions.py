@@ -17,13 +17,14 @@ from pydantic import JsonValue
 from signoff.broker.directory.absences import People
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import moved
+from signoff.broker.freezes import Freezes
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
-from signoff.core.approvals.moves import Actor, Move
+from signoff.core.approvals.moves import Actor, BreakGlass, Move
 from signoff.core.approvals.run import Watch
 from signoff.core.base.errors import (
     ApprovalError,
@@ -193,7 +194,12 @@ class Decisions:
             await self.ledger.commit(change)
             return taken
 
-        return await self.ledger.decide_again(attempt)
+        outcome = await self.ledger.decide_again(attempt)
+        if isinstance(move, BreakGlass) and isinstance(outcome, Taken):
+            app = outcome.approval.origin.app
+            log.critical("glass.broken", approval=approval_id, by=actor.by, why=move.reason)
+            await Freezes(self.ledger).wake(app)
+        return outcome
 
     async def check(self, approval_id: str, move: Move, actor: Actor) -> Outcome:
         """Judge a move without making it; a refusal is audited as by `take`.
@@ -321,7 +327,7 @@ class Decisions:
     async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
         """Make a move of where an approval stands by now, whether or not a timer has run."""
         was, _, now = seen
-        if is_due(was, now):
+        if is_due(was, now) or isinstance(move, BreakGlass):
             await self.roster.refresh()
         roster, who = self.roster, actor.who
         if isinstance(who, Person) and roster.directory.get(who.id) is None:

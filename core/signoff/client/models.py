@@ -94,6 +94,7 @@ class Run(Given):
         waiting: Those that are pending.
         text: The agent's last message.
         problem: Why it failed or is in doubt.
+        held: The tool at which `signoff freeze` holds it, `*` for the whole app, "" for neither.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Run(Given):
     waiting: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
+    held: str = ""
 
 
 class Call(Given):

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from signoff.broker import live
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
@@ -23,6 +24,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
     ApprovalNotFound,
     Conflict,
+    Frozen,
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
@@ -31,6 +33,7 @@ from signoff.core.base.errors import (
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
@@ -43,6 +46,8 @@ _BATCH = 8
 """The most items in one claim: other processes come for the rest."""
 _UNREADABLE_AGAIN = 60.0
 """Seconds until a record that cannot be read is looked at again: a newer version may read it."""
+_THAWED_BY = 60.0
+"""Seconds until a run that is frozen is looked at again, unless `signoff thaw` calls it."""
 _TRANSIENT = frozenset(
     {
         "ConnectionError",  # of redis-py, which is not the builtin
@@ -198,7 +203,8 @@ class Executor:
         if turn_results.started_and_not_finished(approvals):
             # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
-        if resuming and await self._ask_about_expired(run, hold):
+        waits = resuming and await self._ask_about_expired(run, hold)
+        if waits or await self._is_frozen(run, approvals, hold):
             return False
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
@@ -227,6 +233,25 @@ class Executor:
             return False
         log.warning("run.approval_expired", approvals=run.approvals)
         return True
+
+    async def _is_frozen(self, run: Run, approvals: Sequence[Approval], hold: Hold) -> bool:
+        """Put a run back that a freeze keeps from being begun; say whether one does."""
+        freezes = await Freezes(self.ledger).all()
+        stopped = turn_results.stopped_by(run, approvals, freezes) if freezes else None
+        if stopped is not None:
+            await self._freeze(run, hold, *stopped)
+        return stopped is not None
+
+    async def _freeze(self, run: Run, hold: Hold, freeze: Freeze, tool: str) -> bool:
+        """Put a run back whose tool is frozen: it goes on where it was after the thaw."""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = turn_results.held(run, approvals, freeze, tool, now=now)
+            return change.retry(hold.item, after=_THAWED_BY, counted=False)
+
+        log.warning("run.frozen", freeze=freeze.id, tool=tool, by=freeze.by, why=freeze.why)
+        await self._settle(run, hold, build)
+        return False
 
     async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
         """Put a run that was answered in part back into its pause, unless it is whole by now."""
@@ -280,6 +305,8 @@ class Executor:
         approvals = await self.ledger.approvals(run.approvals)
         if turn_results.started_and_not_finished(approvals):
             return await self._in_doubt(run, hold)
+        if isinstance(cause := _cause(error), Frozen):
+            return await self._freeze(run, hold, cause.freeze, cause.tool)
         if not await self._try_later(hold, error):
             log.error("run.failed", problem=problem, exc_info=error)
             if not await self._settle(run, hold, build):

@@ -76,6 +76,14 @@ def reminded(approval: Approval, directory: Directory, *, zone: tzinfo) -> Words
     )
 
 
+def glass_broken(approval: Approval, by: str, reason: str, directory: Directory) -> Words:
+    """Return the alarm that somebody has run a call alone."""
+    return Words(
+        f"ALARM: {_name(by, directory)} broke the glass and runs {topic(approval)} alone",
+        f"Nobody else was asked to agree, or the tool is frozen. Reason:\n\n{shown(reason)}",
+    )
+
+
 def handed_on(approval: Approval, to: str, reason: str, directory: Directory) -> Words:
     """Return to the person who had the place that another person decides now."""
     return Words(

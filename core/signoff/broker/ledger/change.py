@@ -144,6 +144,7 @@ class Change:
     acks: list[dict[str, object]] = field(default_factory=list)
     audit: list[dict[str, object]] = field(default_factory=list)
     fences: list[dict[str, object]] = field(default_factory=list)
+    starts: list[dict[str, object]] = field(default_factory=list)
     until: int = 0
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
@@ -156,6 +157,7 @@ class Change:
             list(self.acks),
             list(self.audit),
             list(self.fences),
+            list(self.starts),
             self.until,
             _latest=dict(self._latest),
         )
@@ -303,6 +305,17 @@ class Change:
         self.fences.append({"key": key, "token": token, "free": give_back})
         return self
 
+    def starting(self, app: str, tools: Iterable[str], *, despite: Iterable[str] = ()) -> Self:
+        """Commit only while none of these tools of an app is frozen.
+
+        Args:
+            app: The app.
+            tools: Their names.
+            despite: The ids of freezes that do not count.
+        """
+        self.starts += [{"app": app, "tool": tool, "despite": list(despite)} for tool in tools]
+        return self
+
     def before(self, moment: datetime | None) -> Self:
         """Commit only while the ledger's clock is before this moment; None sets no limit."""
         if moment is not None:
@@ -319,6 +332,7 @@ class Change:
                 "acks": self.acks,
                 "audit": self.audit,
                 "fences": self.fences,
+                "starts": self.starts,
                 "until": self.until,
                 "mark": self.mark,
             },

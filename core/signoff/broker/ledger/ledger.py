@@ -24,6 +24,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
     ApprovalNotFound,
     Conflict,
+    Frozen,
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
@@ -31,6 +32,7 @@ from signoff.core.base.errors import (
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.freezes import Freeze
 
 __all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", "read_run"]
 
@@ -214,6 +216,7 @@ class Ledger:
         Raises:
             Conflict: A record is not at the version it was read at.
             LeaseLost: An item or a lease key is held by somebody else.
+            Frozen: A tool that it starts is frozen.
             LedgerUnavailable: Redis cannot be reached. The change may have been carried out;
                 to send it again is safe.
         """
@@ -225,7 +228,8 @@ class Ledger:
         """Do several changes in one round trip, each atomic by itself.
 
         Returns:
-            For each change None, or the `Conflict` or `LeaseLost` that kept it from being done.
+            For each change None, or the `Conflict`, `LeaseLost` or `Frozen` that kept it from being
+            done.
         """
         if not changes:
             return []
@@ -241,6 +245,8 @@ class Ledger:
                 problems.append(Conflict(f"{rest[0]} was changed by somebody else meanwhile."))
             elif outcome == "late":
                 problems.append(Conflict("The deadline came before the commit."))
+            elif outcome == "frozen":
+                problems.append(Frozen(Freeze.model_validate_json(rest[0]), rest[1]))
             else:
                 problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
         for stage in ring:

@@ -39,6 +39,7 @@ _SCRIPTS = {
         "refund",
         "slots",
         "rest",
+        "wake",
     )
 }
 _SHAS = {

@@ -43,6 +43,8 @@ SignoffError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
 │   ├── Conflict                somebody else changed the record first
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
+│   ├── Frozen                  `signoff freeze` has stopped the tool
+│   ├── FreezeRefused           it is frozen already, or is not
 │   ├── RecordUnreadable        a record does not hold what this version can read
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
 ├── AccessError
@@ -70,7 +72,10 @@ Each message says what happened, to which approval or setting, and what to do ab
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from signoff.core.base.freezes import Freeze
 
 
 class SignoffError(Exception):
@@ -300,6 +305,27 @@ class Conflict(LedgerError):
 
 class LeaseLost(LedgerError):
     """The lease ran out and the work was handed to somebody else."""
+
+
+class Frozen(LedgerError):
+    """A tool was not started because `signoff freeze` has stopped it.
+
+    Args:
+        freeze: What stops it.
+        tool: The tool.
+    """
+
+    def __init__(self, freeze: Freeze, tool: str = "") -> None:
+        super().__init__(
+            f"{freeze.by} has frozen {freeze.stops}: {freeze.why}. What waits goes on after "
+            "`signoff thaw`."
+        )
+        self.freeze = freeze
+        self.tool = tool
+
+
+class FreezeRefused(LedgerError):
+    """Something cannot be frozen because it is, or thawed because it is not."""
 
 
 class RecordUnreadable(LedgerError):

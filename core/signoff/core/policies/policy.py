@@ -162,6 +162,8 @@ class Rules(Asking):
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
         grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
+        break_glass: The ids of people who may run a frozen or unanswered call alone, with a reason.
+            All who are asked are told. Empty means nobody.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
         title: What the request is called: ``"Reimburse {args.amount:money EUR} for
@@ -198,6 +200,7 @@ class Rules(Asking):
     risk: Risk = Risk.NORMAL
     valid_for: Duration | None = None
     grants: GrantRules | None = None
+    break_glass: tuple[str, ...] = ()
     ask_twice: bool = False
     title: Title = ""
     money: Money = Field(default_factory=dict)

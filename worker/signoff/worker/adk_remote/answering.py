@@ -149,9 +149,12 @@ class Answering:
         Raises:
             Conflict: Somebody else has noted it meanwhile.
             LeaseLost: Somebody else runs the session by now.
+            Frozen: A tool that it lets run is frozen; nothing is to be posted.
         """
         if not self.version:
             change = Change().put_raw(self.key, json.dumps(self.before), ttl=_KEEP)
+            for one in self.approved:
+                change.starting(one.origin.app, [one.call.name], despite=one.despite)
             await self.ledger.commit(self.fence(change))
             self.version = 1
 

@@ -161,6 +161,7 @@ _PLAIN: Final = {
     What.EXPIRED: "The approval expired before the tool started",
     What.IN_DOUBT: "It is unknown whether the tool finished",
     What.UNROUTABLE: "There was nobody to ask",
+    What.FROZEN: "Frozen: the call waits",
 }
 _BY: Final = {
     What.COMMENTED: "{by} commented",
@@ -173,6 +174,7 @@ _BY: Final = {
     What.AWAY: "{by} is away",
     What.REFUSED_ANSWER: "An answer by {by} was refused",
     What.NOT_UNDERSTOOD: "An answer by {by} was not understood",
+    What.GLASS_BROKEN: "{by} broke the glass",
     What.GRANT_REVOKED: "{by} revoked the grant",
     What.GRANT_USED: "A grant by {by} covers it",
 }
