@@ -23,6 +23,7 @@ from signoff.cli.commands import (
     doctor,
     freeze,
     policy,
+    receipt,
     runs,
     serve,
     slack,
@@ -105,6 +106,7 @@ app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+app.add_typer(receipt.app, name="receipt")
 app.command()(freeze.freeze)
 app.command()(freeze.thaw)
 app.command()(doctor.doctor)

@@ -32,6 +32,7 @@ from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
 from signoff.cli.composition.parts import Parts, build
+from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
@@ -82,7 +83,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         )
     if not names:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
-    parts = build(settings)
+    parts = build(settings, decides=False)
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for
     guard = GuardPlugin(parts.ledger, valid_for=valid_for)
@@ -138,6 +139,7 @@ def run_channels(settings: Settings) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "channels")
+    private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
@@ -233,6 +235,7 @@ def run_gateway(settings: Settings) -> int:
         LedgerUnavailable: Redis cannot be reached.
     """
     prepare(settings, "gateway")
+    private_key(settings)
     return asyncio.run(_serve(settings))
 
 

@@ -306,6 +306,7 @@ class Decisions:
             events = (*events, *passed)
         if events:
             after = (*due, *events)
+            approval = self.ledger.sealed(approval, events)
             moved(
                 change, was, approval, after, run, watched=extras.watched, turns=self.roster.turns
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from signoff.broker.effects import announce, send_work, tell_outcome
@@ -144,15 +144,21 @@ def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetim
     return change.put(run_after, was=run).note(ended)
 
 
-def expired(
-    run: Run, approvals: Sequence[Approval], valid_for: timedelta, *, now: datetime
+def asked_anew(
+    run: Run,
+    approvals: Sequence[Approval],
+    valid_for: timedelta,
+    why_refused: Callable[[Approval], str],
+    *,
+    now: datetime,
 ) -> Change | None:
-    """Return the change that asks again about calls whose yes has expired, unstarted.
+    """Return the change that asks again about calls whose yes has expired, or is not proven.
 
     Args:
         run: The run.
         approvals: All those of its pause.
         valid_for: How long a yes is good for whose policy does not say.
+        why_refused: Says why an answer is not to be believed, "" where it is.
         now: The present.
 
     Returns:
@@ -160,8 +166,11 @@ def expired(
     """
     change, replaced = Change(), dict[str, str]()
     for one in approvals:
-        if one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for):
-            after, question, noted = one.expire(now=now, valid_for=valid_for)
+        why = why_refused(one) if one.handoff is Handoff.RECORDED else ""
+        if why or (one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for)):
+            after, question, noted = (
+                one.void(why=why, now=now) if why else one.expire(now=now, valid_for=valid_for)
+            )
             change.put(after, was=one).put(question, was=None).note(noted)
             change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id

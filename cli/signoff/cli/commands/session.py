@@ -78,12 +78,17 @@ async def _with_decisions(
     from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
 
-    bell = None
+    bell, receipts = None, None
     if rings:
         from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
+        from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
-    ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix), bell)
+        # What puts no work into a stage decides nothing.
+        receipts = open_receipts(settings)
+    ledger = Ledger(
+        Store.open(settings.redis_url, prefix=settings.redis.prefix), bell, receipts=receipts
+    )
     try:
         return await work(Decisions(ledger, settings.everybody))
     finally:

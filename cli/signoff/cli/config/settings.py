@@ -42,6 +42,7 @@ from signoff.cli.config.sections import (
     GatewaySettings,
     LogSettings,
     NotificationSettings,
+    ReceiptSettings,
     RedisSettings,
     SessionSettings,
 )
@@ -101,6 +102,7 @@ class Settings(BaseSettings):
     inbox: InboxSettings = InboxSettings()
     delivery: DeliverySettings = DeliverySettings()
     notifications: NotificationSettings = NotificationSettings()
+    receipts: ReceiptSettings = ReceiptSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()

@@ -290,14 +290,8 @@ class Change:
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
         for event in events:
-            text = event.model_dump_json(exclude_defaults=True)
-            self.audit.append(
-                {
-                    "text": text,
-                    "hash": hashlib.sha256(text.encode()).hexdigest(),
-                    "run": event.run,
-                }
-            )
+            text = _text_of(event)
+            self.audit.append({"text": text, "hash": entry_hash(event), "run": event.run})
         return self
 
     def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
@@ -350,6 +344,15 @@ class Change:
             {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
         )
         return self
+
+
+def entry_hash(event: Event) -> str:
+    """Return the SHA-256 of an event's entry in the audit, of which the entry's link is made."""
+    return hashlib.sha256(_text_of(event).encode()).hexdigest()
+
+
+def _text_of(event: Event) -> str:
+    return event.model_dump_json(exclude_defaults=True)
 
 
 def _utf8(text: str) -> str:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -33,6 +33,10 @@ from signoff.core.base.errors import (
     SignoffError,
 )
 from signoff.core.base.freezes import Freeze
+
+if TYPE_CHECKING:
+    # Its JOSE library is for those alone that sign or verify.
+    from signoff.broker.receipts import Receipts
 
 __all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", "read_run"]
 
@@ -77,10 +81,14 @@ class Ledger:
     Args:
         store: Where it is kept.
         bell: Rung after each commit that put work into a stage.
+        receipts: Signs what is decided and verifies what is run; None signs and verifies nothing.
     """
 
-    def __init__(self, store: Store, bell: Bell | None = None) -> None:
+    def __init__(
+        self, store: Store, bell: Bell | None = None, *, receipts: Receipts | None = None
+    ) -> None:
         self.store = store
+        self.receipts = receipts
         self.bell: Bell = bell or SilentBell()
 
     async def close(self) -> None:
@@ -266,6 +274,14 @@ class Ledger:
                 # Many who decide about one run would go on disturbing each other in step.
                 await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
         return await attempt()
+
+    def sealed(self, approval: Approval, events: Iterable[Event]) -> Approval:
+        """Return an approval with its receipt, if it was just decided; see `Receipts.seal`.
+
+        Raises:
+            CannotSign: This process may not decide.
+        """
+        return approval if self.receipts is None else self.receipts.seal(approval, events)
 
     # -- outboxes and leases -------------------------------------------------------------------
 

@@ -100,6 +100,7 @@ _HANDOFF_EVENTS: Final = {
     Handoff.RESUMED: What.RESUMED,
     Handoff.IN_DOUBT: What.IN_DOUBT,
     Handoff.EXPIRED: What.EXPIRED,
+    Handoff.VOID: What.VOIDED,
     Handoff.FAILED: What.NOT_RESUMED,
 }
 
@@ -155,6 +156,8 @@ class Approval(Value):
         absent: The ids of people who were asked at this level, and have left the directory or are
             away since. Who is away may still answer.
         glass: Who has run it alone, although it was frozen or others had to answer.
+        receipt: The signed statement about its decision (a JWS in compact form), "" where the
+            installation or an earlier release signs none.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
 
@@ -197,6 +200,7 @@ class Approval(Value):
     reported: bool = False
     absent: tuple[str, ...] = ()
     glass: Glass | None = None
+    receipt: str = ""
     version: int = 0
 
     # What it is.
@@ -1127,7 +1131,33 @@ class Approval(Value):
             self.origin.model_copy(update={"expired": self.origin.expired + 1}),
             self.call,
             kind=self.kind,
-            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
+            hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
+            said=self.said,
+            hide=self._hides_ever,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+        )
+        return after, question, (*noted, *opened)
+
+    def void(self, *, why: str, now: datetime) -> tuple[Approval, Approval, tuple[Event, ...]]:
+        """Give up an answer that nothing proves, and ask about the call again.
+
+        Args:
+            why: What is wrong with it.
+            now: The present.
+
+        Returns:
+            The approval, another one for the same call that is not routed yet, and the events of
+            both.
+        """
+        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
+        question, opened = self.open(
+            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
+            f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
             hide=self._hides_ever,
             template=self.template,

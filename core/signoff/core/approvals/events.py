@@ -58,6 +58,7 @@ class What(StrEnum):
     RESUMED = "resumed"
     NOT_RESUMED = "not_resumed"
     EXPIRED = "expired"
+    VOIDED = "voided"
     IN_DOUBT = "in_doubt"
     ENROLLED = "enrolled"
     UNENROLLED = "unenrolled"

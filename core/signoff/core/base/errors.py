@@ -32,6 +32,7 @@ SignoffError
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
 │   ├── ApprovalExpired         the yes is older than it is good for
+│   ├── ReceiptRefused          nothing proves that the yes was given
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
@@ -45,6 +46,8 @@ SignoffError
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
 │   ├── Frozen                  `signoff freeze` has stopped the tool
 │   ├── FreezeRefused           it is frozen already, or is not
+│   ├── CannotSign              a process without the private key is to decide
+│   ├── KeyUnknown              a receipt is signed with a key that is not here
 │   ├── RecordUnreadable        a record does not hold what this version can read
 │   └── AuditBroken             an entry of the audit chain was changed, added or removed
 ├── AccessError
@@ -251,6 +254,10 @@ class ApprovalExpired(RunError):
     """The yes to a call is older than it is good for; the call was not started."""
 
 
+class ReceiptRefused(RunError):
+    """Nothing proves that a yes was given; the call was not started."""
+
+
 class PauseNotRoutable(RunError):
     """The agent waits for something that no approver can give, such as a credential."""
 
@@ -326,6 +333,14 @@ class Frozen(LedgerError):
 
 class FreezeRefused(LedgerError):
     """Something cannot be frozen because it is, or thawed because it is not."""
+
+
+class CannotSign(LedgerError):
+    """A process that has no private key is to decide; nothing was done."""
+
+
+class KeyUnknown(LedgerError):
+    """A receipt is signed with a key that is not among the public keys of this process."""
 
 
 class RecordUnreadable(LedgerError):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, groupby
 from typing import ClassVar, Self
 
+import rfc8785
 from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -293,10 +296,20 @@ class Routing(Rules):
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
+    @cached_property
+    def version(self) -> str:
+        """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
+
+        Settings that only repeat a default make no other version.
+        """
+        said = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(rfc8785.dumps(said)).hexdigest()[:16]
+
     def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
         return Terms(
             policy=policy,
+            version=self.version,
             ask=self.ask,
             all_of=self.all_of,
             levels=tuple(level.over(self) for level in self.levels),
@@ -311,6 +324,7 @@ class Terms(Rules):
 
     Attributes:
         policy: The name of the policy it was taken from.
+        version: Which text of that policy it was; see `Routing.version`.
         ask: Whom to ask, where there is one level.
         levels: Who is asked one after the other, where there are several.
         under_ceiling: Whether the end may approve.
@@ -324,6 +338,7 @@ class Terms(Rules):
     """
 
     policy: str
+    version: str = ""
     ask: tuple[str, ...] = ()
     all_of: Groups = ()
     chains: tuple[tuple[int, int], ...] = ()

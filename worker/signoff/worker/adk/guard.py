@@ -34,6 +34,7 @@ from signoff.core.base.errors import (
     DigestMismatch,
     Frozen,
     NotCanonical,
+    ReceiptRefused,
     ToolInDoubt,
 )
 from signoff.core.base.freezes import Freeze, covering
@@ -409,12 +410,17 @@ class GuardPlugin(BasePlugin):
         await set_aside(self._ledger, tool, context)
 
     async def _require_good(self, approval: Approval) -> None:
-        """Refuse to start a call on a yes that has expired since the run went on.
+        """Refuse to start a call on a yes that is not proven, or has expired since the run went on.
 
         Raises:
-            ApprovalExpired: It has.
+            ReceiptRefused: Nothing proves that it was given.
+            KeyUnknown: It is signed with a key that is not here.
+            ApprovalExpired: It has expired.
         """
-        if approval.has_expired(await self._ledger.now(), self._valid_for):
+        now, receipts = await self._ledger.now(), self._ledger.receipts
+        if receipts is not None and (why := receipts.why_refused(approval, now)):
+            raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
+        if approval.has_expired(now, self._valid_for):
             raise ApprovalExpired(
                 f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
                 "not run. Ask the agent anew."

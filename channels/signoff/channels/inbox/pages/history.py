@@ -159,6 +159,7 @@ _PLAIN: Final = {
     What.RESUMED: "The agent resumed",
     What.NOT_RESUMED: "The answer did not reach the agent",
     What.EXPIRED: "The approval expired before the tool started",
+    What.VOIDED: "Nothing proves that this was decided",
     What.IN_DOUBT: "It is unknown whether the tool finished",
     What.UNROUTABLE: "There was nobody to ask",
     What.FROZEN: "Frozen: the call waits",
@@ -339,6 +340,7 @@ _CAME_OF: Final = {
     Handoff.FINISHED: "The tool has run. The agent has not resumed yet.",
     Handoff.RESUMED: "The agent has resumed.",
     Handoff.IN_DOUBT: "The tool started, and it is unknown whether it finished.",
+    Handoff.VOID: "Nothing proves that this was decided. The approvers are asked again.",
     Handoff.EXPIRED: "The approval expired before the tool started. The approvers are asked again.",
     Handoff.FAILED: "The answer did not reach the agent. The operator has been alerted.",
 }
