@@ -7,8 +7,8 @@ import contextlib
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from pathlib import Path
@@ -20,7 +20,8 @@ from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import Event, What
-from signoff.core.base.errors import MailDeferred
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import LedgerUnavailable, MailDeferred
 
 ROOT = Path(__file__).parents[2]
 MANAGER = "mara@example.com"
@@ -88,6 +89,15 @@ class Plant:
                 return found
         raise AssertionError("following never ends by itself")
 
+    async def all_end(self, runs: Sequence[str]) -> list[RunState]:
+        """Return how each run has ended, when all have; Redis may be away meanwhile."""
+        while True:
+            with contextlib.suppress(LedgerUnavailable):
+                found = await self.parts.ledger.runs(runs)
+                if all(run.ended for run in found):
+                    return [run.state for run in found]
+            await asyncio.sleep(0.2)
+
     def executions(self) -> Counter[str]:
         """Return how often the tool has really run, by purpose."""
         journal = self.folder / "journal.jsonl"
@@ -104,18 +114,22 @@ async def plant(
     lease: int = 30,
     agents: Path = ROOT / "examples" / "agents",
     gateway: str = "",
+    sentinel: str = "",
 ) -> AsyncIterator[Plant]:
     """Build a plant, start these processes in it, and tear all of it down at the end.
 
-    `gateway` is more of [gateway], and may go on with further tables.
+    `gateway` is more of [gateway], and may go on with further tables. `sentinel` is the URL of a
+    Redis with replicas, which commits wait for.
     """
-    with EmbeddedRedis(folder / "redis", fsync="always") as redis:
+    with ExitStack() as stack:
+        url = sentinel or stack.enter_context(EmbeddedRedis(folder / "redis", fsync="always")).url
         async with dev_mailbox.DevMailbox(folder / "mail") as mailbox:
             inbound = free_port()
             settings = folder / "signoff.toml"
             settings.write_text(
                 _settings(
-                    redis=redis.url,
+                    redis=url,
+                    durability="replica" if sentinel else "local",
                     broker=broker,
                     smtp=mailbox.port,
                     inbound=inbound,
@@ -144,6 +158,7 @@ def _settings(
     *,
     redis: str,
     broker: str,
+    durability: str,
     smtp: int,
     inbound: int,
     within: str,
@@ -154,6 +169,7 @@ def _settings(
     return f"""\
 [redis]
 url = "{redis}"
+durability = "{durability}"
 [broker]
 url = "{broker}"
 [agents]

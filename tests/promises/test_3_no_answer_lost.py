@@ -15,6 +15,7 @@ import pytest
 from celery import Celery
 
 from promises.plant import MANAGER, plant
+from sentinels import replicated
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.server.embedded import free_port
@@ -22,6 +23,7 @@ from signoff.broker.submit import submit
 from signoff.cli.demo import dev_mailbox
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import RunState
 
 RUNS = 200 * int(os.environ.get("SIGNOFF_KILLS", "1"))
 
@@ -68,6 +70,36 @@ async def test_purging_the_broker_in_the_middle_of_many_runs(tmp_path: Path, cou
         assert len(executed) == count
         assert max(executed.values()) == 1
         await audit.verify(here.parts.ledger.store)
+
+
+@pytest.mark.soak
+@pytest.mark.promise
+@pytest.mark.timeout(3600)
+async def test_every_run_completes_while_primaries_die(tmp_path: Path) -> None:
+    """Real processes find the next primary, and go on where the acknowledged replies left off."""
+    kills = 3 * int(os.environ.get("SIGNOFF_KILLS", "1"))
+    (tmp_path / "servers").mkdir()
+    with replicated(tmp_path / "servers", replicas=2, sentinels=3) as servers:
+        processes = ("worker", "channels", "gateway")
+        async with plant(tmp_path, *processes, lease=5, sentinel=servers.url) as here:
+            answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
+            runs: list[str] = []
+            for kill in range(kills):
+                for n in range(10):
+                    user, trip = f"user{kill}.{n}@example.com", f"Reimburse me $2500 for trip {n}"
+                    run = await submit(here.parts.ledger, "finance", f"{trip} {kill}", user=user)
+                    runs.append(run.id)
+                while len(here.acknowledged) < len(runs) - 5:  # noqa: ASYNC110 -- no signal for it
+                    await asyncio.sleep(0.05)
+                await servers.fail_over()
+                await servers.recover()
+            ends = await here.all_end(runs)
+            answering.cancel()
+            assert set(ends) == {RunState.COMPLETED}
+            executed = here.executions()
+            assert len(executed) == len(runs)
+            assert max(executed.values()) == 1
+            await audit.verify(here.parts.ledger.store)
 
 
 @pytest.mark.soak

@@ -25,6 +25,7 @@ HIDDEN: Final = "[redacted]"
 _TOKEN: Final = re.compile(r"\+[a-z2-7]{26}(?=@)", re.IGNORECASE)
 _API_TOKEN: Final = re.compile(r"(signoff_[a-z2-7]{10}_)[a-z2-7]{20,}")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)")
+_QUERY_PASSWORD: Final = re.compile(r"(?<=_password=)[^&\s]+")
 _DEEPEST: Final = 12
 _WINDOW: Final = 10.0
 _MOST: Final = 1000
@@ -186,7 +187,7 @@ class Redactor:
         """Return text without secrets."""
         clean = _TOKEN.sub(f"+{HIDDEN}", text)
         clean = _API_TOKEN.sub(rf"\1{HIDDEN}", clean)
-        clean = _URL_PASSWORD.sub(rf"\1:{HIDDEN}", clean)
+        clean = _QUERY_PASSWORD.sub(HIDDEN, _URL_PASSWORD.sub(rf"\1:{HIDDEN}", clean))
         if self._in_text is not None:
             clean = self._in_text.sub(rf"\g<head>{HIDDEN}", clean)
         return clean
@@ -194,7 +195,7 @@ class Redactor:
 
 def hide_passwords(url: str) -> str:
     """Return a URL without its password."""
-    return _URL_PASSWORD.sub(r"\1:***", url)
+    return _QUERY_PASSWORD.sub("***", _URL_PASSWORD.sub(r"\1:***", url))
 
 
 def _exceptions(*, full: bool) -> Processor:

@@ -18,10 +18,12 @@ from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     api,
+    archive,
     audit,
     config,
     doctor,
     freeze,
+    ledger,
     policy,
     receipt,
     runs,
@@ -104,6 +106,8 @@ app.add_typer(tokens.app, name="tokens")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
+app.add_typer(archive.app, name="archive")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
 app.add_typer(receipt.app, name="receipt")

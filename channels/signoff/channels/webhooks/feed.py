@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import read_event
 from signoff.broker.work import PostWebhook
 from signoff.channels.webhooks.settings import Webhook
 from signoff.core.approvals.events import Event
@@ -80,10 +81,8 @@ class Feed:
         return len(rows)
 
     def _put(self, change: Change, entry: str, text: str) -> None:
-        try:
-            event = Event.model_validate_json(text)
-        except ValidationError as error:
-            log.error("webhooks.unreadable", entry=entry, error=str(error))  # noqa: TRY400 -- it says all
+        event = read_event(text)
+        if event is None:
             return
         for hook in self._hooks:
             if event.what in hook.events:

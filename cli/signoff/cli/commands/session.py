@@ -86,9 +86,9 @@ async def _with_decisions(
         bell = CeleryBell(make_celery(settings.broker_url))
         # What puts no work into a stage decides nothing.
         receipts = open_receipts(settings)
-    ledger = Ledger(
-        Store.open(settings.redis_url, prefix=settings.redis.prefix), bell, receipts=receipts
-    )
+    replica = settings.redis.durability == "replica"
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
+    ledger = Ledger(store, bell, receipts=receipts)
     try:
         return await work(Decisions(ledger, settings.everybody))
     finally:

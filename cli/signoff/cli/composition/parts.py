@@ -35,7 +35,8 @@ def build(settings: Settings, *, decides: bool = True) -> Parts:
         ConfigError: A key of the receipts cannot be read or made.
     """
     celery = make_celery(settings.broker_url)
-    store = Store.open(settings.redis_url, prefix=settings.redis.prefix)
+    replica = settings.redis.durability == "replica"
+    store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     receipts = open_receipts(settings, signs=decides)
     ledger = Ledger(store, CeleryBell(celery), receipts=receipts)
     return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))

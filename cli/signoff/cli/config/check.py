@@ -15,7 +15,7 @@ from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
 from signoff.cli.config.settings import Settings, source_of
 from signoff.core.approvals import input_rules, long_running
-from signoff.core.base.errors import ConditionError, NotCanonical
+from signoff.core.base.errors import ConditionError, ConfigError, NotCanonical
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
@@ -25,8 +25,8 @@ from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
 
 Found = tuple[Loc, Fault]
 
-_REDIS = ("redis", "rediss", "unix")
-_BROKER = ("redis", "rediss", "amqp", "amqps", "pyamqp")
+_REDIS = ("redis", "rediss", "unix", "sentinel")
+_BROKER = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp")
 
 
 def check(settings: Settings, kind: str = "") -> list[Fault]:
@@ -428,6 +428,14 @@ def _code(settings: Settings) -> Iterator[Found]:
 def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
     """Hold a URL to its schemes; it may have a password in it, so no message quotes it."""
     remedy = f"Write {schemes[0]}://host:port/0, or another of {', '.join(schemes)}."
+    if url.startswith("sentinel://"):
+        from signoff.broker.server.address import Sentinels  # noqa: PLC0415 -- redis takes a while to import
+
+        try:
+            Sentinels.read(url)
+        except ConfigError as error:
+            yield loc, _error(str(error), "See docs/how-to/fail-over.md.")
+        return
     try:
         parts = urlsplit(url)
         _ = parts.port  # parsed on access

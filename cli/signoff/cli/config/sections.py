@@ -20,8 +20,15 @@ class RedisSettings(Value):
 
     url: str = Field(
         "redis://127.0.0.1:6379/0",
-        description="A redis://, rediss:// or unix:// URL. If it is not set, `signoff up` starts "
-        "its own Redis.",
+        description="A redis://, rediss:// or unix:// URL, or "
+        "sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/0?master=NAME for the primary that Sentinels "
+        "name. If it is not set, `signoff up` starts its own Redis.",
+    )
+    durability: Literal["local", "replica"] = Field(
+        "local",
+        description="When a commit counts: `local`, when Redis has it; `replica`, when a replica "
+        "has it too. With `replica` a failover loses no answer that was acknowledged, and without "
+        "a connected replica nothing is acknowledged.",
     )
     prefix: str = Field(
         "{signoff}:",
@@ -31,11 +38,29 @@ class RedisSettings(Value):
     )
 
 
+class RetentionSettings(Value):
+    """[retention]: how long the ledger keeps runs that have ended, and where they go then."""
+
+    after: Duration | None = Field(
+        None,
+        ge=timedelta(minutes=1),
+        description="How long after its last event an ended run moves into the archive, with its "
+        "approvals and its part of the audit log: `90d`. If it is not set, everything stays in "
+        "Redis, and `signoff archive run` archives on demand.",
+    )
+    archive: Path = Field(
+        Path(".signoff/archive"),
+        description="The folder of the archive, relative to the settings file. All `signoff "
+        "channels` processes, and the machine where `signoff archive` runs, must share it.",
+    )
+
+
 class BrokerSettings(Value):
     """[broker]: what carries Celery's doorbells."""
 
     url: str = Field(
-        "", description="A redis:// or amqp:// URL. The default is the ledger's Redis."
+        "",
+        description="A redis://, amqp:// or sentinel:// URL. The default is the ledger's Redis.",
     )
 
 

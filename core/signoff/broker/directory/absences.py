@@ -18,6 +18,7 @@ from signoff.broker.ledger.records import legible_map
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused
+from signoff.core.base.model import stored_json
 from signoff.core.directory.absences import Absences, Presence, circle, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
@@ -137,7 +138,7 @@ class People:
             for one, old in absences.items()
             if (presence := self._without_past(one, old, event)) is not None
         }
-        data = _RECORD.dump_json(kept, exclude_defaults=True).decode()
+        data = stored_json(kept)
         change = Change() if also is None else also.copy()
         await self._ledger.commit(change.put_raw(_KEY, data, was=version).note([event]))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from celery import Celery
 from kombu import Queue
 
 from signoff.broker import stages
+from signoff.broker.server.address import SCHEME, Sentinels
 
 log = structlog.get_logger(__name__)
 
@@ -33,9 +34,13 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
     is kept as a result, and no message ever has an ETA.
 
     Args:
-        broker_url: ``redis://…``, ``rediss://…``, ``amqp://…`` or ``amqps://…``.
+        broker_url: ``redis://…``, ``rediss://…``, ``amqp://…`` or ``amqps://…``, or ``sentinel://…``
+            as `signoff.broker.server.address.Sentinels` has it.
         name: The name of the app.
     """
+    sentinel: dict[str, Any] = {}
+    if broker_url.startswith(SCHEME):
+        broker_url, sentinel = Sentinels.read(broker_url).for_celery()
     app = Celery(name, broker=broker_url, set_as_current=False)
     app.conf.update(
         task_ignore_result=True,
@@ -61,6 +66,7 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
             "max_retries": 1,
             "interval_start": 0,
             "interval_step": 0,
+            **sentinel,
         },
         broker_connection_timeout=2,
         enable_utc=True,

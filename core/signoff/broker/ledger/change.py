@@ -17,12 +17,16 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
+from signoff.core.base.model import stored_json
 from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
 
 FAR = 32_503_680_000_000
 """The score of what has no deadline: the year 3000, in milliseconds."""
+
+DEAD_LETTERS_KEPT = timedelta(days=90)
+"""How long work that was given up can be looked at."""
 
 Entry = tuple[str, str, int]
 """An index, a member of it, and its score."""
@@ -177,7 +181,7 @@ class Change:
         places = {entry[:2] for entry in after}
         return self.put_raw(
             key,
-            new.model_dump_json(exclude_defaults=True, exclude={"version"}),
+            stored_json(new, exclude="version"),
             was=0 if was is None else was.version,
             add=after - before,
             drop=[entry for entry in before if entry[:2] not in places],
@@ -227,6 +231,10 @@ class Change:
             }
         )
         return self
+
+    def put_dead(self, name: str, letter: Mapping[str, Any]) -> Self:
+        """Keep work that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
+        return self.put_raw(f"dead:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
 
     @property
     def new_records(self) -> list[str]:

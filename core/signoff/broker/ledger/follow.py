@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
+from signoff.broker.ledger.records import read_event
+from signoff.broker.ledger.redis_types import StreamRow
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.events import Event
 
@@ -45,9 +46,9 @@ async def batches(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]
     while True:
         async with store.translated_client() as client:
             streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
-        read = [_entry(row) for _, rows in streams or [] for row in rows]
-        start = read[-1][0] if read else start
-        yield read
+        rows = [row for _, found in streams or [] for row in found]
+        start = rows[-1][0] if rows else start
+        yield _entries(rows)
 
 
 async def latest(store: Store) -> str:
@@ -69,9 +70,10 @@ async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
     """
     async with store.translated_client() as client:
         rows = await client.xrange(f"{store.prefix}audit", f"({start}", "+", count=limit)
-    return [_entry(row) for row in rows]
+    return _entries(rows)
 
 
-def _entry(row: tuple[str, Any]) -> Entry:
-    entry_id, fields = row
-    return entry_id, Event.model_validate_json(fields["e"])
+def _entries(rows: Sequence[StreamRow]) -> list[Entry]:
+    """Return what this version can read of some rows."""
+    read = ((entry_id, read_event(fields["e"])) for entry_id, fields in rows)
+    return [(entry_id, event) for entry_id, event in read if event is not None]

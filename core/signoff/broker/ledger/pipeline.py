@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis.exceptions
 
 from signoff.broker.ledger.redis_types import Commands
+from signoff.core.base.errors import LedgerUnavailable
 
 Command = tuple[str | int, ...]
 
 _MOST = 256
 """Commands in one round trip; more would make everybody wait for everybody."""
 
-_Call = tuple[Sequence[Command], asyncio.Future[list[Any]]]
+_PATIENCE_MS = 3000
+"""How long a commit waits for the replica; under the socket timeout of the client."""
+
+
+class _Call(NamedTuple):
+    commands: Sequence[Command]
+    answer: asyncio.Future[list[Any]]
+    durable: bool
 
 
 class Wire:
@@ -30,24 +38,34 @@ class Wire:
     Args:
         client: Its retries apply to a round trip as a whole, so each command must bear to be sent
             again.
+        mark: A key that is written before a replica is waited for; "" waits for none. WAIT looks at
+            what its own connection has written: a commit that is recognised on another connection,
+            or was refused because an earlier one was done, writes nothing itself.
     """
 
-    def __init__(self, client: Commands) -> None:
+    def __init__(self, client: Commands, *, mark: str = "") -> None:
         self._client = client
+        self._mark = mark
+        self._on_disk = True
         self._calls: list[_Call] = []
         self._flight: asyncio.Task[None] | None = None
 
-    async def send(self, commands: Sequence[Command]) -> list[Any]:
+    async def send(self, commands: Sequence[Command], *, durable: bool = False) -> list[Any]:
         """Return the replies; a command that Redis refused has its exception there.
 
         A caller who is cancelled before his commands have gone out has sent nothing.
 
+        Args:
+            commands: What to send.
+            durable: Whether a replica has to have what was written, where one is waited for.
+
         Raises:
             RedisError, OSError: Redis cannot be reached.
+            LedgerUnavailable: No replica has confirmed what was written. It may stay written.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Any]] = loop.create_future()
-        self._calls.append((commands, answer))
+        self._calls.append(_Call(commands, answer, durable and bool(self._mark)))
         flight = self._flight
         if flight is None or flight.done() or flight.get_loop() is not loop:
             self._flight = loop.create_task(self._fly(), name="signoff-wire")
@@ -71,11 +89,11 @@ class Wire:
         """Take the calls of the next round trip, the oldest first."""
         calls: list[_Call] = []
         room = _MOST
-        while self._calls and (not calls or len(self._calls[0][0]) <= room):
+        while self._calls and (not calls or len(self._calls[0].commands) <= room):
             call = self._calls.pop(0)
-            if not call[1].done():
+            if not call.answer.done():
                 calls.append(call)
-                room -= len(call[0])
+                room -= len(call.commands)
         return calls
 
     async def _alone(self, call: _Call) -> None:
@@ -85,23 +103,55 @@ class Wire:
             _fail([call], error)
 
     async def _round_trip(self, calls: Sequence[_Call]) -> None:
+        durable = any(call.durable for call in calls)
         async with self._client.pipeline(transaction=False) as pipe:
-            for commands, _ in calls:
-                for command in commands:
+            for call in calls:
+                for command in call.commands:
                     pipe.execute_command(*command)
+            if durable:
+                pipe.execute_command("SET", self._mark, "1")
+                pipe.execute_command(*self._wait)
             replies = await pipe.execute(raise_on_error=False)
+        missing = await self._missing(replies[-1]) if durable else None
         start = 0
-        for commands, answer in calls:
-            end = start + len(commands)
-            if not answer.done():
-                answer.set_result(replies[start:end])
+        for call in calls:
+            end = start + len(call.commands)
+            if call.durable and missing is not None:
+                _fail([call], missing)
+            elif not call.answer.done():
+                call.answer.set_result(replies[start:end])
             start = end
+
+    @property
+    def _wait(self) -> Command:
+        """Wait until a replica has it, and, where the server can say so, both have it on disk."""
+        return ("WAITAOF", 1, 1, _PATIENCE_MS) if self._on_disk else ("WAIT", 1, _PATIENCE_MS)
+
+    async def _missing(self, reply: Any) -> LedgerUnavailable | None:  # noqa: ANN401 -- as Redis replies
+        """Return what is wrong when no replica has confirmed a round trip, None if one has."""
+        if self._on_disk and "unknown command" in str(reply).lower():
+            # Before Redis 7.2 a replica says only that it has it in memory.
+            self._on_disk = False
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.execute_command("SET", self._mark, "1")
+                pipe.execute_command(*self._wait)
+                reply = (await pipe.execute(raise_on_error=False))[-1]
+        if isinstance(reply, Exception):
+            why = f"Redis cannot wait for its replica: {reply}"
+        elif all(one > 0 for one in (reply if isinstance(reply, list) else [reply])):
+            return None
+        else:
+            why = "no replica of Redis has confirmed it in time"
+        return LedgerUnavailable(
+            f'It may not be kept: {why}. [redis] durability is "replica", so nothing counts before '
+            "one has it. `signoff doctor` says how many there are."
+        )
 
 
 def _fail(calls: Sequence[_Call], error: BaseException) -> None:
-    for _, answer in calls:
-        if not answer.done():
+    for call in calls:
+        if not call.answer.done():
             if isinstance(error, asyncio.CancelledError):
-                answer.cancel()
+                call.answer.cancel()
             else:
-                answer.set_exception(error)
+                call.answer.set_exception(error)

@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import read_stored
 from signoff.core.grants.grant import Grant
 
 T = TypeVar("T")
 
+log = structlog.get_logger(__name__)
+
+_APPROVAL, _RUN, _GRANT = TypeAdapter(Approval), TypeAdapter(Run), TypeAdapter(Grant)
+_EVENT = TypeAdapter(Event)
+
 
 def read_approval(version: int, data: str) -> Approval:
     """Return the approval that a record holds."""
-    return Approval.model_validate_json(data).model_copy(update={"version": version})
+    return read_stored(_APPROVAL, data).model_copy(update={"version": version})
 
 
 def read_run(version: int, data: str) -> Run:
     """Return the run that a record holds."""
-    return Run.model_validate_json(data).model_copy(update={"version": version})
+    return read_stored(_RUN, data).model_copy(update={"version": version})
 
 
 def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
@@ -41,7 +49,7 @@ def legible_run(run_id: str, record: tuple[int, str]) -> Run:
 
 def read_grant(version: int, data: str) -> Grant:
     """Return the grant that a record holds."""
-    return Grant.model_validate_json(data).model_copy(update={"version": version})
+    return read_stored(_GRANT, data).model_copy(update={"version": version})
 
 
 def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
@@ -59,7 +67,16 @@ def legible_map(
     """
     if record is None:
         return {}
-    return _legible(lambda _, data: kind.validate_json(data), key, record)
+    return _legible(lambda _, data: read_stored(kind, data), key, record)
+
+
+def read_event(text: str) -> Event | None:
+    """Return an entry of the audit; None for one of a kind that only a later version knows."""
+    try:
+        return read_stored(_EVENT, text)
+    except ValidationError as error:
+        log.warning("audit.unreadable", error=str(error))
+        return None
 
 
 def _legible(read: Callable[[int, str], T], key: str, record: tuple[int, str]) -> T:

@@ -18,6 +18,7 @@ from redis.backoff import ExponentialWithJitterBackoff
 
 from signoff.broker.ledger.pipeline import Wire
 from signoff.broker.ledger.redis_types import Commands
+from signoff.broker.server.address import SCHEME, open_pool
 from signoff.core.base.errors import LedgerUnavailable
 
 _SCRIPTS = {
@@ -40,6 +41,9 @@ _SCRIPTS = {
         "slots",
         "rest",
         "wake",
+        "prune",
+        "compact",
+        "dump",
     )
 }
 _SHAS = {
@@ -51,6 +55,8 @@ _SHAS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _RETRIES = 5
+_RETRIES_IN_FAILOVER = 10
+"""Sentinels take a few seconds to name another primary."""
 # By name: some of them are not below RedisError.
 _FOREIGN: tuple[type[Exception], ...] = tuple(
     kind
@@ -141,6 +147,7 @@ class Store:
         client: An asyncio client that decodes responses.
         prefix: Put before every key; the braces keep all keys in one slot of a Redis cluster.
         clock: Used instead of the Redis server's clock, for tests.
+        replica: Whether a commit counts only when a replica has it too.
     """
 
     def __init__(
@@ -149,35 +156,46 @@ class Store:
         *,
         prefix: str = "{signoff}:",
         clock: Clock | None = None,
+        replica: bool = False,
     ) -> None:
         self.client = client
         self._commands = cast("Commands", client)
-        self._wire = Wire(self._commands)
+        self._wire = Wire(self._commands, mark=f"{prefix}replicated" if replica else "")
         self.prefix = prefix
+        self.replica = replica
         self._clock = clock
 
     @classmethod
     def open(
-        cls, url: str, *, prefix: str = "{signoff}:", clock: Clock | None = None, size: int = 64
+        cls,
+        url: str,
+        *,
+        prefix: str = "{signoff}:",
+        clock: Clock | None = None,
+        size: int = 64,
+        replica: bool = False,
     ) -> Self:
         """Return a store on a pool that makes callers wait when its connections are all in use.
 
         Args:
-            url: ``redis://…``, ``rediss://…`` or ``unix://…``.
+            url: See `signoff.broker.server.address.open_pool`.
             prefix: See the class.
             clock: See the class.
             size: The most connections to have.
+            replica: See the class.
         """
         # A commit that was sent and whose answer was lost may have been carried out. Sending it
         # again is safe: the script knows its own commit by the mark that it left.
-        pool = redis.asyncio.BlockingConnectionPool.from_url(
+        retries = _RETRIES_IN_FAILOVER if url.startswith(SCHEME) else _RETRIES
+        pool = open_pool(
             url,
             max_connections=size,
             timeout=20,
             decode_responses=True,
-            retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), _RETRIES),
+            retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), retries),
         )
-        return cls(redis.asyncio.Redis(connection_pool=pool), prefix=prefix, clock=clock)
+        client = redis.asyncio.Redis(connection_pool=pool)
+        return cls(client, prefix=prefix, clock=clock, replica=replica)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -229,7 +247,9 @@ class Store:
 
     async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
-        return await self._wire.send([(*start, *args) for args in calls])
+        # Leases and counters that a failover loses are lost to everybody: commits are fenced.
+        durable = name == "commit"
+        return await self._wire.send([(*start, *args) for args in calls], durable=durable)
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
         return (await self._all(command))[0]

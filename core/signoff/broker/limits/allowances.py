@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import structlog
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from signoff.broker.effects import settle
 from signoff.broker.ledger.change import Change
@@ -15,10 +15,13 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import read_stored, stored_json
 from signoff.core.policies.allowance import Allowance, Rate
 from signoff.core.routing.selection import Choice
 
 log = structlog.get_logger(__name__)
+
+_ALLOWANCE = TypeAdapter(Allowance)
 
 Choose = Callable[[Approval, datetime], Choice]
 """Returns what the policies say about a call now."""
@@ -86,11 +89,11 @@ class Allowances:
         record = await self._ledger.raw(key)
         version, known = record or (0, "")
         try:
-            before = Allowance.model_validate_json(known) if known else Allowance()
+            before = read_stored(_ALLOWANCE, known) if known else Allowance()
         except ValidationError as error:
             raise RecordUnreadable(key, str(error)) from error
         after = before.take(rate, now_ms)
         if after is None:
             return False
-        change.put_raw(key, after.model_dump_json(), was=version, ttl=rate.period)
+        change.put_raw(key, stored_json(after), was=version, ttl=rate.period)
         return True

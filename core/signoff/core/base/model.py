@@ -1,11 +1,82 @@
-"""What all values of the domain have in common: frozen, strict about extra keys, comparable."""
+"""What all values of the domain have in common: frozen, strict about extra keys, comparable.
+
+Input from outside is held to the keys that this version knows. Stored records are not: a process of
+a later version may have written them, and its fields are carried along until it reads them again.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+
+Needs = Annotated[int, Field(ge=0, le=0)]
+"""Which rules a process has to know to act on a record.
+
+A release with a rule that no earlier one may decide without raises the limit, and writes the number
+into the records that follow the rule. Earlier releases then leave those alone, as unreadable.
+"""
 
 
 class Value(BaseModel):
     """A frozen pydantic model that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def read_stored(kind: TypeAdapter[T], text: str) -> T:
+    """Return what a stored record holds, with the fields that a later version has added to it.
+
+    No property or comparison of this version looks at them, and `stored_json` writes them again.
+
+    Raises:
+        ValidationError: It does not hold what this version can read.
+    """
+    try:
+        return kind.validate_json(text)
+    except ValidationError:
+        return kind.validate_json(text, extra="allow")
+
+
+def stored_json(value: BaseModel | Mapping[str, BaseModel], *, exclude: str = "") -> str:
+    """Return a value as it is stored: without defaults, with all fields that it was read with.
+
+    Args:
+        value: A model, or models by name.
+        exclude: A field that is kept elsewhere.
+    """
+    if isinstance(value, BaseModel):
+        # What was read without unknown fields, or was made here, has none anywhere.
+        if value.__pydantic_extra__ is None:
+            return value.model_dump_json(exclude_defaults=True, exclude={exclude})
+        fields: object = _with_unknown(value, _known(value, exclude))
+    else:
+        fields = {name: _with_unknown(one, _known(one, "")) for name, one in value.items()}
+    # Compact, as pydantic writes it: scripts look for texts in records.
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _known(value: BaseModel, exclude: str) -> dict[str, Any]:
+    return value.model_dump(mode="json", exclude_defaults=True, exclude={exclude})
+
+
+def _with_unknown(value: object, dumped: Any) -> Any:  # noqa: ANN401 -- JSON
+    """Return a dumped value with the unknown fields at every depth; pydantic leaves them out."""
+    match value, dumped:
+        case BaseModel(), dict():
+            known = {
+                name: _with_unknown(getattr(value, name), dumped[name])
+                for name in type(value).model_fields
+                if name in dumped
+            }
+            return {**dumped, **known, **(value.__pydantic_extra__ or {})}
+        case tuple() | list(), list() if len(value) == len(dumped):
+            return [_with_unknown(*pair) for pair in zip(value, dumped, strict=True)]
+        case Mapping(), dict() if value.keys() == dumped.keys():
+            return {name: _with_unknown(value[name], one) for name, one in dumped.items()}
+    return dumped

@@ -30,7 +30,7 @@ class Presence(Value):
 
     def returned(self, day: date) -> Presence:
         """Return it with the person here from this day on, as far as absences have begun by it."""
-        return Presence(away=_ended(self.away, day), back=day)
+        return self.model_copy(update={"away": _ended(self.away, day), "back": day})
 
     def without_past(self, day: date) -> Presence:
         """Return it without what has ended before this day."""

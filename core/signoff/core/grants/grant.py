@@ -20,7 +20,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ConditionError, GrantRefused, NotCanonical
 from signoff.core.base.hiding import Hidden
-from signoff.core.base.model import Value
+from signoff.core.base.model import Needs, Value
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import require_canonical
 from signoff.core.policies import conditions
@@ -137,6 +137,7 @@ class Grant(Value):
         revoked_at: When it was revoked (UTC), None while it was not.
         revoked_by: Who has revoked it.
         revoked_why: Why.
+        needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; see `Approval`.
     """
 
@@ -154,6 +155,7 @@ class Grant(Value):
     revoked_at: datetime | None = None
     revoked_by: str = ""
     revoked_why: str = ""
+    needs: Needs = 0
     version: int = 0
 
     @classmethod

@@ -11,9 +11,10 @@ import base64
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import pyotp
 import structlog
@@ -49,15 +50,17 @@ class Enrolment:
         version: Of its record.
         sealed: The secret.
         last: The time step of the last code that was taken, which is not taken again.
+        kept: Its record as it was read, with the fields of a later version.
     """
 
     version: int
     sealed: str
     last: int
+    kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> str:
         """Return what the record holds."""
-        return json.dumps({"sealed": self.sealed, "last": self.last})
+        return json.dumps({**self.kept, "sealed": self.sealed, "last": self.last})
 
 
 class Factors:
@@ -137,7 +140,7 @@ class Factors:
         if person is None or found is None or step <= found.last:
             return False
         try:
-            await self._put(whose, Enrolment(found.version, found.sealed, step))
+            await self._put(whose, replace(found, last=step))
         except Conflict:
             return False  # the same code, given twice at the same moment
         return True
@@ -206,7 +209,7 @@ async def _find(ledger: Ledger, person: str) -> Enrolment | None:
         return None
     version, text = record
     data = json.loads(text)
-    return Enrolment(version, data["sealed"], data["last"])
+    return Enrolment(version, data["sealed"], data["last"], data)
 
 
 async def _event(ledger: Ledger, what: What, person: str, by: str) -> Event:

@@ -1,0 +1,206 @@
+"""A failover of Redis loses nothing that was acknowledged, with `durability = "replica"`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kombu import Producer
+
+from builders import MARA, paused, people
+from deciding import Desk
+from sentinels import Group, replicated
+from signoff.broker.doorbells.celery import CeleryBell, make_celery
+from signoff.broker.ledger import audit, pipeline
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.server.address import Sentinels
+from signoff.broker.server.embedded import free_port
+from signoff.broker.server.health import redis_problems
+from signoff.cli.log import hide_passwords
+from signoff.core.approvals.approval import State
+from signoff.core.base.errors import AlreadyDecided, ConfigError, LedgerUnavailable
+
+KILLS = int(os.environ.get("SIGNOFF_FAILOVERS", "5"))
+
+
+@pytest.fixture(params=["redis-server", "valkey-server"])
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Group]:
+    """A primary and a replica, which nobody watches: an old Redis, and what knows WAITAOF."""
+    program = shutil.which(request.param)
+    if request.param == "valkey-server" and program is None:
+        pytest.skip("valkey-server is not installed, and Debian 12 has none")
+    with replicated(tmp_path, program=Path(program) if program else None) as group:
+        yield group
+
+
+@pytest.fixture
+async def careful(pair: Group) -> AsyncIterator[Ledger]:
+    """A ledger whose commits wait for the replica."""
+    url = f"redis://127.0.0.1:{pair.servers[0].port}/0"
+    ledger = Ledger(Store.open(url, replica=True))
+    yield ledger
+    await ledger.close()
+
+
+async def test_nothing_counts_before_a_replica_has_it(
+    pair: Group, careful: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit, its repetition and one that came too late fail, until the replica follows again."""
+    await careful.commit(Change().put_raw("a", "1"))
+    monkeypatch.setattr(pipeline, "_PATIENCE_MS", 300)
+    replica = pair.servers[1]
+    assert replica.client.get("{signoff}:a")
+    replica.signal(signal.SIGSTOP)
+    change = Change().put_raw("b", "1")
+    for one in (change, change, Change().put_raw("b", "2")):
+        with pytest.raises(LedgerUnavailable, match="no replica of Redis has confirmed"):
+            await careful.commit(one)
+    assert await careful.raw("b") == (1, "1")
+    monkeypatch.undo()
+    replica.signal(signal.SIGCONT)
+    await careful.commit(change)
+    assert replica.client.get("{signoff}:b")
+
+
+async def test_what_only_the_primary_had_is_gone_with_it(pair: Group) -> None:
+    """Why to wait for replicas: one that was cut off for a moment does not know the last commit."""
+    primary, replica = pair.servers
+    ledger = Ledger(Store.open(f"redis://127.0.0.1:{primary.port}/0"))
+    replica.client.replicaof("127.0.0.1", str(free_port()))
+    await ledger.commit(Change().put_raw("a", "1"))
+    primary.signal(signal.SIGKILL)
+    replica.client.replicaof("NO", "ONE")
+    assert replica.client.get("{signoff}:a") is None
+    await ledger.close()
+
+
+async def test_many_who_commit_at_once_wait_once(pair: Group, careful: Ledger) -> None:
+    """A hundred commits at the same moment are few waits, and all of them are on the replica."""
+    waits = pair.servers[0].client
+    await asyncio.gather(*(careful.commit(Change().put_raw(f"k{n}", "1")) for n in range(100)))
+    calls = waits.info("commandstats")
+    assert sum(one["calls"] for name, one in calls.items() if "_wait" in name) < 10
+    assert len(pair.servers[1].client.keys("{signoff}:k*")) == 100
+
+
+async def test_doctor_wants_a_replica(pair: Group, careful: Ledger) -> None:
+    """Without one it says that nothing will be acknowledged."""
+    assert not [one for one in await redis_problems(careful) if "replica" in one]
+    pair.servers[1].signal(signal.SIGKILL)
+    while pair.attached():  # noqa: ASYNC110 -- Redis sends no signal
+        await asyncio.sleep(0.02)
+    (problem,) = [one for one in await redis_problems(careful) if "replica" in one]
+    assert "no replica is connected" in problem
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Group]:
+    """A primary and two replicas, watched by three Sentinels."""
+    with replicated(tmp_path, replicas=2, sentinels=3) as group:
+        yield group
+
+
+async def test_ledger_and_doorbells_find_the_next_primary(watched: Group) -> None:
+    """After a failover both go on, where the Sentinels say: a replica takes no message."""
+    celery = make_celery(watched.url)
+    ledger = Ledger(Store.open(watched.url, replica=True), CeleryBell(celery))
+    _, (approval,) = await paused(ledger)
+    before = watched.primary()
+    await watched.fail_over()
+    assert watched.primary() is not before
+    desk = Desk(ledger, people())
+    assert (await desk.approve(approval.id, MARA, channel="cli")).state is State.APPROVED
+    with celery.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=3)
+        Producer(connection).publish({}, routing_key="probe")
+    assert watched.primary().client.llen("probe") == 1
+    assert watched.primary().client.keys("{signoff}:approval:*")
+    await audit.verify(ledger.store)
+    await ledger.close()
+
+
+@pytest.mark.soak
+@pytest.mark.promise
+@pytest.mark.timeout(3600)
+async def test_no_acknowledged_answer_is_lost_when_primaries_die(watched: Group) -> None:
+    """The primary is killed again and again under load; SIGNOFF_FAILOVERS says how often."""
+    ledger = Ledger(Store.open(watched.url, replica=True))
+    desk = Desk(ledger, people())
+    acknowledged: set[str] = set()
+    stop = asyncio.Event()
+
+    async def answer() -> None:
+        while not stop.is_set():
+            try:
+                _, (approval,) = await paused(ledger)
+            except (LedgerUnavailable, IndexError):
+                await asyncio.sleep(0.05)
+                continue
+            while not stop.is_set():
+                with suppress(LedgerUnavailable):
+                    with suppress(AlreadyDecided):
+                        await desk.approve(approval.id, MARA, channel="cli")
+                    acknowledged.add(approval.id)
+                    break
+                await asyncio.sleep(0.05)
+
+    people_ = [asyncio.create_task(answer()) for _ in range(8)]
+    for _ in range(KILLS):
+        had = len(acknowledged)
+        while len(acknowledged) < had + 20:  # noqa: ASYNC110 -- nor do people
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(random.uniform(0, 0.3))
+        await watched.fail_over()
+        await watched.recover()
+    stop.set()
+    await asyncio.gather(*people_)
+    assert len(acknowledged) >= 20 * KILLS
+    states = [one.state for one in await ledger.approvals(sorted(acknowledged))]
+    assert set(states) == {State.APPROVED}
+    await audit.verify(ledger.store)
+    await ledger.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sentinel://app:p%40ss@a:1,b,[::1]:3/2?master=x&sentinel_password=own",
+        "sentinel://app:p%40ss@a:1;sentinel://b;sentinel://[::1]:3/2?sentinel_password=own&master=x",
+    ],
+)
+def test_both_forms_of_the_url_say_the_same(url: str) -> None:
+    """Celery gets its own; no password is shown."""
+    found = Sentinels.read(url)
+    assert found.hosts == (("a", 1), ("b", 26379), ("::1", 3))
+    assert (found.master, found.database, found.login["password"]) == ("x", 2, "p@ss")
+    given, options = found.for_celery()
+    assert given.startswith("sentinel://app:p%40ss@a:1/2;sentinel://app:p%40ss@b:26379/2;")
+    assert (options["master_name"], options["sentinel_kwargs"]["password"]) == ("x", "own")
+    hidden = hide_passwords(url)
+    assert "p%40ss" not in hidden
+    assert "own" not in hidden
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("sentinel://a:1/0", "does not name the master"),
+        ("sentinel://a:x/0?master=m", "HOST or HOST:PORT"),
+        ("sentinel:///0?master=m", "HOST or HOST:PORT"),
+        ("sentinel://a/zero?master=m", "database number"),
+        ("sentinel://a/0?master=m&tls=true", "'tls', which is not known"),
+    ],
+)
+def test_what_is_no_such_url_is_refused(url: str, why: str) -> None:
+    """The message says what is wrong and how to write it."""
+    with pytest.raises(ConfigError, match=why):
+        Sentinels.read(url)

@@ -1,0 +1,195 @@
+"""Records of a later version: their fields are carried along by everything that this one does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyotp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from builders import CLEO, MARA, NOON, paused, people, present
+from deciding import Desk
+from signoff.broker.directory.absences import People
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change, Record, entries
+from signoff.broker.ledger.follow import since
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.broker.ledger.runs import claim_runs
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.core.approvals import moves
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.directory.hours import Absence
+from signoff.core.directory.people import Person
+from signoff.core.policies.policy import Policy
+
+GOLDEN = Path(__file__).parents[1] / "core" / "golden"
+READERS = {"approvals": read_approval, "runs": read_run, "grants": read_grant}
+RECORDS = [
+    (kind, json.dumps(record))
+    for kind in READERS
+    for record in json.loads((GOLDEN / f"{kind}.json").read_text("utf-8")).values()
+]
+LATER = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)
+
+
+def with_later(value: object, dumped: Any, later: object) -> Any:
+    """Return what is stored of a value, with a field that is not known at each of its models."""
+    if isinstance(value, BaseModel) and isinstance(dumped, dict):
+        known = {
+            name: with_later(getattr(value, name, None), one, later) for name, one in dumped.items()
+        }
+        return {**known, "later": later}
+    if isinstance(value, tuple) and isinstance(dumped, list) and len(value) == len(dumped):
+        return [with_later(*pair, later) for pair in zip(value, dumped, strict=True)]
+    return dumped
+
+
+def later_count(dumped: object) -> int:
+    """Return how many of these fields there are."""
+    if isinstance(dumped, Mapping):
+        return ("later" in dumped) + sum(map(later_count, dumped.values()))
+    return sum(map(later_count, dumped)) if isinstance(dumped, list) else 0
+
+
+def stored(record: Record) -> dict[str, Any]:
+    """Return a record as a commit writes it."""
+    found: dict[str, Any] = json.loads(str(Change().put(record, was=None).writes[0]["data"]))
+    return found
+
+
+@given(st.sampled_from(RECORDS), LATER)
+def test_unknown_fields_at_every_depth_are_written_again(
+    record: tuple[str, str], later: object
+) -> None:
+    """What is known reads the same with them as without, and no copy or write loses one."""
+    kind, text = record
+    plain = READERS[kind](3, text)
+    given_ = with_later(plain, stored(plain), later)
+    read = READERS[kind](3, json.dumps(given_))
+    assert stored(read) == given_
+    assert stored(read.model_copy(update={"version": 9})) == given_
+    assert entries(read) == entries(plain)
+    assert json.loads(read.model_dump_json()) == json.loads(plain.model_dump_json())
+
+
+async def made_later(ledger: Ledger, *records: Record) -> None:
+    """Give records in the ledger a field that is not known at each of their models."""
+    for one in records:
+        kind = "approval" if isinstance(one, Approval) else "run"
+        key = f"{ledger.store.prefix}{kind}:{one.id}"
+        async with ledger.store.translated_client() as client:
+            head = " ".join(str(await client.get(key)).split(" ", 2)[:2])
+            text = json.dumps(with_later(one, stored(one), {"n": 1}), separators=(",", ":"))
+            await client.set(key, f"{head} {text}")
+
+
+async def kept(ledger: Ledger, key: str) -> dict[str, Any]:
+    """Return the data of a record."""
+    record = await ledger.raw(key)
+    assert record is not None
+    data: dict[str, Any] = json.loads(record[1])
+    return data
+
+
+async def test_every_script_and_commit_on_the_way_keeps_them(ledger: Ledger, desk: Desk) -> None:
+    """A comment, a claim, an extension, a decision and the resume: none of them loses one."""
+    run, (approval,) = await paused(ledger)
+    await made_later(ledger, run, approval)
+    first = later_count(await kept(ledger, f"approval:{approval.id}"))
+    assert first > 5
+    current = await ledger.current(approval.id)
+    assert (current.approval.id, current.run.id) == (approval.id, run.id)
+    await desk.made(approval.id, moves.Comment("Looks fine."), CLEO)
+    await desk.made(approval.id, moves.Claim(timedelta(minutes=5)), MARA)
+    assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
+    after = await desk.approve(approval.id, MARA, channel="cli")
+    assert after.state is State.APPROVED
+    assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
+    assert (await kept(ledger, f"run:{run.id}"))["later"] == {"n": 1}
+    # The script that claims a resume reads both.
+    (taken,) = (await claim_runs(ledger, "resume.finance", limit=1, lease=30)).taken
+    assert (taken.read()[0].id, taken.read()[1][0].id) == (run.id, approval.id)
+    was = await ledger.approval(approval.id)
+    started, events = was.hand_on(Handoff.STARTED, now=NOON)
+    await ledger.commit(Change().put(started, was=was).note(events))
+    assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
+    assert (await ledger.pending()) == []
+
+
+async def test_a_record_that_needs_later_rules_is_left_alone(ledger: Ledger, desk: Desk) -> None:
+    """A later release can keep this one from deciding by rules that it does not know."""
+    _, (approval,) = await paused(ledger)
+    key = f"{ledger.store.prefix}approval:{approval.id}"
+    async with ledger.store.translated_client() as client:
+        before = str(await client.get(key)).replace('"call":', '"needs":1,"call":', 1)
+        await client.set(key, before)
+    with pytest.raises(RecordUnreadable, match="needs"):
+        await desk.approve(approval.id, MARA, channel="cli")
+    async with ledger.store.translated_client() as client:
+        assert await client.get(key) == before
+
+
+async def test_entries_of_an_unknown_kind_hide_no_others(ledger: Ledger) -> None:
+    """The timeline and everybody who follows the audit leave them out, and go on."""
+    run, (approval,) = await paused(ledger)
+    known = await ledger.history(run.id)
+    event = Event(what=What.COMMENTED, at=NOON, run=run.id, approval=approval.id)
+    change = Change().put_raw("mark", "1").note([event, event])
+    change.audit[0]["text"] = event.model_dump_json().replace("commented", "beamed_up")
+    await ledger.commit(change)
+    assert await ledger.history(run.id) == [*known, event]
+    assert [one for _, one in await since(ledger.store, "0", limit=99)][-1] == event
+    assert len(await since(ledger.store, "0", limit=99)) == await audit_length(ledger) - 1
+
+
+async def audit_length(ledger: Ledger) -> int:
+    """Return how many entries there are, readable or not."""
+    return len([one async for one in audit.entries(ledger.store)])
+
+
+async def test_what_is_kept_of_people_keeps_them_too(ledger: Ledger) -> None:
+    """Absences, and the second factor of a person whose code was taken."""
+    async with ledger.store.translated_client() as client:
+        text = '{"mara":{"away":[{"from":"2026-03-09","to":"2999-03-09","later":1}],"later":[2]}}'
+        await client.set(f"{ledger.store.prefix}absences", f"1 aa {text}")
+    there = People(ledger, people())
+    assert present((await there.directory()).get("mara")).away[0].end.year == 2999
+    later = Absence(start=date(2999, 5, 1), end=date(2999, 5, 2))
+    await there.leave(MARA, later, by="mara", more={})
+    await there.leave(CLEO, later, by="cleo", more={})
+    absences = await kept(ledger, "absences")
+    assert (absences["mara"]["later"], absences["mara"]["away"][0]["later"]) == ([2], 1)
+    assert later_count(absences) == 2
+    factors = Factors(ledger, SecretStr("k" * 32))
+    totp = pyotp.parse_uri(await factors.enroll(MARA, by="test"))
+    assert isinstance(totp, pyotp.TOTP)
+    data = {**await kept(ledger, "factor:mara"), "later": 1}
+    await ledger.commit(Change().put_raw("factor:mara", json.dumps(data), was=1))
+    assert await factors.check(MARA, totp.at(await ledger.now()))
+    after = await kept(ledger, "factor:mara")
+    assert (after["later"], after["last"] > 0) == (1, True)
+
+
+def test_input_from_outside_stays_strict() -> None:
+    """A typing error in the settings is an error, also in a model that records hold."""
+    for kind, given_ in (
+        (Person, {"id": "mara", "email": "mara@example.com"}),
+        (Policy, {"name": "all", "ask": ["mara"]}),
+    ):
+        kind.model_validate(given_)
+        with pytest.raises(ValidationError, match="later"):
+            kind.model_validate({**given_, "later": 1})
