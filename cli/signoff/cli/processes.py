@@ -28,12 +28,14 @@ from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.policy_history import note_policies
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.kinds import user as process_user
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.slack import further_channels, group_keeper
@@ -203,6 +205,9 @@ def run_channels(settings: Settings) -> int:
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     besides["vacancies"] = vacant.run_forever
     besides["leftovers"] = Leftovers(parts.ledger).run_forever
+    besides["policies"] = partial(
+        note_policies, parts.ledger, settings.policies, settings.default, by=process_user()
+    )
     if settings.retention.after is not None:
         archiver = Archiver(
             parts.ledger,

@@ -22,6 +22,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import FreezeRefused, RecordUnreadable
 from signoff.core.base.freezes import Freeze, shown_place
+from signoff.core.base.model import read_stored
 
 KEY: Final = "freezes"
 
@@ -39,7 +40,7 @@ def read_freezes(record: tuple[int, str] | None) -> tuple[Freeze, ...]:
         RecordUnreadable: It does not hold what this version can read.
     """
     try:
-        return () if record is None else _RECORD.validate_json(record[1])
+        return () if record is None else read_stored(_RECORD, record[1])
     except ValidationError as error:
         raise RecordUnreadable(KEY, str(error)) from error
 

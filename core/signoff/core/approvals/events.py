@@ -66,6 +66,7 @@ class What(StrEnum):
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
     GLASS_BROKEN = "glass_broken"
+    POLICY_CHANGED = "policy_changed"
     FROZEN = "frozen"
     THAWED = "thawed"
     VACANT = "vacant"

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
-from functools import cached_property
 from itertools import chain, groupby
 from typing import ClassVar, Self
 
@@ -291,14 +290,18 @@ class Routing(Rules):
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
-    @cached_property
+    @property
     def version(self) -> str:
         """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
 
         Settings that only repeat a default make no other version.
         """
-        said = self.model_dump(mode="json", exclude_defaults=True)
-        return hashlib.sha256(rfc8785.dumps(said)).hexdigest()[:16]
+        return hashlib.sha256(rfc8785.dumps(self.content)).hexdigest()[:16]
+
+    @property
+    def content(self) -> dict[str, JsonValue]:
+        """What it says, without what only repeats a default."""
+        return self.model_dump(mode="json", exclude_defaults=True)
 
     def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}

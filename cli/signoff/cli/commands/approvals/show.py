@@ -283,6 +283,13 @@ def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> di
     return data
 
 
+def _policy(approval: Approval) -> str:
+    """Name the policy and its version; see `signoff policy history`."""
+    if (terms := approval.terms) is None:
+        return "not routed yet"
+    return one_line(f"{terms.policy} {terms.version}".rstrip())
+
+
 def _claim(approval: Approval, directory: Directory) -> str:
     claim = approval.claimed if approval.state is State.PENDING else None
     return (
@@ -301,7 +308,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "requester": one_line(_name(directory, origin.user)),
         "hint": shape.hint,
         "agent said": shape.said,
-        "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
+        "policy": _policy(approval),
         "level": shape.level,
         "approved so far": shape.progress,
         "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),
