@@ -28,7 +28,7 @@ def test_versions_are_listed_with_what_changed(
             rules = settings.policies, settings.default
             return len(await note_policies(ledger, *rules, by=by))
 
-        return on_ledger(note)
+        return int(on_ledger(note))
 
     assert load("ann (h1)") == 3
     assert load("bob (h2)") == 0

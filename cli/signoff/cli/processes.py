@@ -67,11 +67,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     prepare(settings, "worker")
     # Only workers have the agent framework in memory: it takes seconds to import.
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import app_names, open_apps  # noqa: PLC0415
+    from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
@@ -205,9 +206,7 @@ def run_channels(settings: Settings) -> int:
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     besides["vacancies"] = vacant.run_forever
     besides["leftovers"] = Leftovers(parts.ledger).run_forever
-    besides["policies"] = partial(
-        note_policies, parts.ledger, settings.policies, settings.default, by=process_user()
-    )
+    besides["policies"] = partial(_note_policies, parts)
     if settings.retention.after is not None:
         archiver = Archiver(
             parts.ledger,
@@ -395,6 +394,13 @@ class _Consumer(Worker):
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
+
+
+async def _note_policies(parts: Parts) -> None:
+    """Note which versions of the policies this process routes by."""
+    policies, fallback = parts.settings.policies, parts.settings.default
+    for one in await note_policies(parts.ledger, policies, fallback, by=process_user()):
+        log.info("policy.changed", policy=one.policy, version=one.version)
 
 
 async def _beat(ledger: Ledger, kind: str) -> None:
