@@ -36,6 +36,7 @@ from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
 from signoff.cli.composition.kinds import user as process_user
+from signoff.cli.composition.monitoring import count, exported, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.slack import further_channels, group_keeper
@@ -259,7 +260,8 @@ async def _serve(settings: Settings) -> int:
     from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
-    app, mail = assemble(parts)
+    found = count(settings, "gateway")
+    app, mail = assemble(parts, found)
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -281,6 +283,7 @@ async def _serve(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     async with AsyncExitStack() as stack:
+        stack.enter_context(traced(settings, "gateway"))
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
         if settings.gateway.adk:
@@ -334,8 +337,11 @@ def _consume(
     Raises:
         LedgerUnavailable: Redis cannot be reached at the start. Later on it is waited for.
         BrokerUnavailable: The broker cannot be reached, after several tries.
+        ConfigError: The port of its metrics is taken.
     """
     with ExitStack() as stack:
+        ports = stack.enter_context(exported(parts.settings, kind, stages))
+        stack.enter_context(traced(parts.settings, kind))
         loop = LoopThread()
         stack.callback(loop.stop)
         stack.callback(lambda: loop.run(parts.ledger.close()))
@@ -356,7 +362,7 @@ def _consume(
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
-            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
+            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads, **ports),
         )
         worker.stopping = stopping
         reconciler = Reconciler(parts.decisions.roster, cards=cards)

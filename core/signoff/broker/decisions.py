@@ -21,6 +21,7 @@ from signoff.broker.freezes import Freezes
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
@@ -183,16 +184,8 @@ class Decisions:
 
         async def attempt() -> Outcome:
             here = seen.pop() if seen else await self.ledger.current(approval_id)
-            try:
-                change, taken = await self._made(here, move, actor, extras)
-            except REFUSALS as error:
-                if move.automatic:
-                    return Refused(here.approval, error)
-                return await self._refused(
-                    here.approval, error, actor, _wanted(move), extras, now=here.now
-                )
-            await self.ledger.commit(change)
-            return taken
+            with tracing.span("decide", here.approval, move=move.name, channel=actor.channel):
+                return await self._taken(here, move, actor, extras)
 
         outcome = await self.ledger.decide_again(attempt)
         if isinstance(move, BreakGlass) and isinstance(outcome, Taken):
@@ -200,6 +193,20 @@ class Decisions:
             log.critical("glass.broken", approval=approval_id, by=actor.by, why=move.reason)
             await Freezes(self.ledger).wake(app)
         return outcome
+
+    async def _taken(self, here: Current, move: Move, actor: Actor, extras: Extras) -> Outcome:
+        try:
+            change, taken = await self._made(here, move, actor, extras)
+        except REFUSALS as error:
+            if move.automatic:
+                return Refused(here.approval, error)
+            return await self._refused(
+                here.approval, error, actor, _wanted(move), extras, now=here.now
+            )
+        await self.ledger.commit(change)
+        if not move.automatic:
+            metrics.record(metrics.ANSWERS, actor.channel, "taken")
+        return taken
 
     async def check(self, approval_id: str, move: Move, actor: Actor) -> Outcome:
         """Judge a move without making it; a refusal is audited as by `take`.
@@ -389,6 +396,7 @@ class Decisions:
         if extras.on_commit is not None:
             await extras.on_commit(change, refused)
         await self.ledger.commit(change)
+        metrics.record(metrics.REFUSALS, actor.channel, type(error).__name__)
         log.info(
             "decision.refused",
             approval=approval.id,

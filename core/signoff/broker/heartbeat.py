@@ -5,24 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_ms
 
 TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""
 
 
-async def beat(ledger: Ledger, kind: str, name: str) -> None:
+async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
     """Say that a process is alive.
 
     Args:
         ledger: The ledger.
         kind: ``worker``, ``channels``, ``gateway``; without a colon.
         name: One of its kind: host and process id.
+        state: What it says of itself (JSON), "" for nothing.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    async with ledger.store.translated_client() as client:
-        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", "1", px=TTL * 1000)
+    await ledger.store.script(
+        "beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms(), state or "1"
+    )
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
@@ -31,8 +34,11 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
+    now = to_ms(await ledger.now())
+    (scores,) = await ledger.store.scored(["processes"])
     found: dict[str, list[str]] = {}
-    for key in await ledger.store.keys("alive:"):
-        _, kind, name = key.split(":", 2)
-        found.setdefault(kind, []).append(name)
+    for process, until in scores.items():
+        kind, name = process.split(":", 1)
+        if until > now:
+            found.setdefault(kind, []).append(name)
     return found

@@ -59,6 +59,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "webhooks",
         "channels",
         "receipts",
+        "metrics",
     ),
 }
 """Tables and keys that a kind of process does not get; ``*`` is any name."""

@@ -41,11 +41,13 @@ from signoff.cli.config.sections import (
     DeliverySettings,
     GatewaySettings,
     LogSettings,
+    MetricsSettings,
     NotificationSettings,
     ReceiptSettings,
     RedisSettings,
     RetentionSettings,
     SessionSettings,
+    TracingSettings,
 )
 from signoff.cli.config.sources import (
     ComputedPolicies,
@@ -116,6 +118,8 @@ class Settings(BaseSettings):
     long_running: tuple[LongRunning, ...] = ()
     inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    tracing: TracingSettings = TracingSettings()
     ces: Rules = Rules()
 
     _file: Path | None = PrivateAttr(default=None)

@@ -158,6 +158,8 @@ class Approval(Value):
         glass: Who has run it alone, although it was frozen or others had to answer.
         receipt: The signed statement about its decision (a JWS in compact form), "" where the
             installation or an earlier release signs none.
+        traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
+            Context); "" where nothing is traced.
         needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
@@ -202,6 +204,7 @@ class Approval(Value):
     absent: tuple[str, ...] = ()
     glass: Glass | None = None
     receipt: str = ""
+    traceparent: str = ""
     needs: Needs = 0
     version: int = 0
 

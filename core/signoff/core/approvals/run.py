@@ -85,6 +85,7 @@ class Run(Value):
         text: The agent's last message.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
+        traceparent: The context of its submission (W3C Trace Context), "" where nothing is traced.
         watched: Whether somebody looks on, and at what.
         held: The tool at which a freeze holds it, `WHOLE_APP` where it holds all of the app, ""
             while nothing does.
@@ -104,6 +105,7 @@ class Run(Value):
     text: str = ""
     problem: str = ""
     trace: str = ""
+    traceparent: str = ""
     watched: Watch = Watch.NO
     held: str = ""
     version: int = 0
