@@ -20,7 +20,8 @@ FROM python:3.12-slim-bookworm
 ENV PATH=/opt/signoff/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 # .signoff is where a process keeps what is its own; a volume put there inherits the owner.
 RUN useradd --uid 10001 --home-dir /srv/signoff --create-home --shell /usr/sbin/nologin signoff \
-    && install --directory --mode 700 --owner signoff --group signoff /srv/signoff/.signoff
+    && install --directory --mode 700 --owner signoff --group signoff /srv/signoff/.signoff \
+        /srv/signoff/.signoff/receipts /srv/signoff/.signoff/receipts/private /srv/signoff/.signoff/receipts/public
 COPY --from=build /opt/signoff /opt/signoff
 WORKDIR /srv/signoff
 USER 10001:10001

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import OKPKey
 
 from archiving import DAYS, archiver, ended
-from builders import CLEO, MARA, RILEY, paused
+from builders import CLEO, MARA, RILEY, make_approval, paused
 from deciding import Desk
 from signoff.broker.archive import reading
 from signoff.broker.archive.anchor import Anchor
@@ -18,7 +20,9 @@ from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.core.approvals.approval import Approval
+from signoff.broker.receipts import Receipts
+from signoff.core.approvals.approval import Approval, Decision, Handoff, State
+from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ArchiveBroken, ErasureRefused
 from signoff.core.directory.people import Person
@@ -175,3 +179,18 @@ async def test_an_erasure_that_was_broken_off_is_finished(
     assert "mara@example.com" not in text_of(files)
     await reading.verify(still_ledger, files)
     assert all(one.suffix == ".jsonl" for one in files.folder.iterdir())
+
+
+def test_a_receipt_that_names_somebody_goes_whole() -> None:
+    """Its text is signed, so nothing of it can be taken out; a receipt of others stays."""
+    key = OKPKey.generate_key("Ed25519", private=True)
+    signs = Receipts(lambda: [key], lambda: key)
+    for person, left in (("mara", 0), ("cleo", 1)):
+        asked = make_approval()
+        decision = Decision(by=person, at=asked.opened_at, channel="cli")
+        update = {"state": State.APPROVED, "handoff": Handoff.RECORDED, "decision": decision}
+        done = asked.model_copy(update=update)
+        done = signs.seal(done, [done.note(What.APPROVED, now=asked.opened_at, by=person)])
+        text = redaction(MARA).record(done.model_dump_json(exclude_defaults=True))
+        assert len(json.loads(text).get("receipt", "")) == left * len(done.receipt)
+        assert redaction(MARA).is_in(json.dumps({"x": done.receipt})) is (person == "mara")

@@ -35,6 +35,7 @@ NEEDED: dict[str, set[str]] = {
     "agents.remote.*.token": {"worker", "gateway"},
     "agents.remote.*.headers.*": {"worker", "gateway"},
     "ces.key": {"worker"},
+    "receipts.private_key": {"channels", "gateway"},
     "email.smtp.password": {"channels"},
     "email.smtp.oauth.client_secret": {"channels"},
     "email.smtp.oauth.refresh_token": {"channels"},

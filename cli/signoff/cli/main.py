@@ -22,8 +22,10 @@ from signoff.cli.commands import (
     audit,
     config,
     doctor,
+    freeze,
     ledger,
     policy,
+    receipt,
     runs,
     serve,
     slack,
@@ -109,6 +111,9 @@ app.add_typer(archive.app, name="archive")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
+app.add_typer(receipt.app, name="receipt")
+app.command()(freeze.freeze)
+app.command()(freeze.thaw)
 app.command()(doctor.doctor)
 app.command()(serve.up)
 app.command()(serve.worker)

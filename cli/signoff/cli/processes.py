@@ -28,14 +28,17 @@ from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.policy_history import note_policies
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.kinds import user as process_user
 from signoff.cli.composition.monitoring import count, exported, traced
 from signoff.cli.composition.parts import Parts, build
+from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.slack import further_channels, group_keeper
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
@@ -87,7 +90,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         )
     if not names:
         raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
-    parts = build(settings)
+    parts = build(settings, decides=False)
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for
     guard = GuardPlugin(parts.ledger, valid_for=valid_for)
@@ -143,6 +146,7 @@ def run_channels(settings: Settings) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "channels")
+    private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
@@ -203,6 +207,7 @@ def run_channels(settings: Settings) -> int:
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     besides["vacancies"] = vacant.run_forever
     besides["leftovers"] = Leftovers(parts.ledger).run_forever
+    besides["policies"] = partial(_note_policies, parts)
     if settings.retention.after is not None:
         archiver = Archiver(
             parts.ledger,
@@ -247,6 +252,7 @@ def run_gateway(settings: Settings) -> int:
         LedgerUnavailable: Redis cannot be reached.
     """
     prepare(settings, "gateway")
+    private_key(settings)
     return asyncio.run(_serve(settings))
 
 
@@ -394,6 +400,13 @@ class _Consumer(Worker):
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
+
+
+async def _note_policies(parts: Parts) -> None:
+    """Note which versions of the policies this process routes by."""
+    policies, fallback = parts.settings.policies, parts.settings.default
+    for one in await note_policies(parts.ledger, policies, fallback, by=process_user()):
+        log.info("policy.changed", policy=one.policy, version=one.version)
 
 
 async def _beat(ledger: Ledger, kind: str) -> None:

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from signoff.broker.directory.absences import People
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import moved
+from signoff.broker.freezes import Freezes
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
@@ -24,7 +25,7 @@ from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
-from signoff.core.approvals.moves import Actor, Move
+from signoff.core.approvals.moves import Actor, BreakGlass, Move
 from signoff.core.approvals.run import Watch
 from signoff.core.base.errors import (
     ApprovalError,
@@ -186,7 +187,12 @@ class Decisions:
             with tracing.span("decide", here.approval, move=move.name, channel=actor.channel):
                 return await self._taken(here, move, actor, extras)
 
-        return await self.ledger.decide_again(attempt)
+        outcome = await self.ledger.decide_again(attempt)
+        if isinstance(move, BreakGlass) and isinstance(outcome, Taken):
+            app = outcome.approval.origin.app
+            log.critical("glass.broken", approval=approval_id, by=actor.by, why=move.reason)
+            await Freezes(self.ledger).wake(app)
+        return outcome
 
     async def _taken(self, here: Current, move: Move, actor: Actor, extras: Extras) -> Outcome:
         try:
@@ -307,6 +313,7 @@ class Decisions:
             events = (*events, *passed)
         if events:
             after = (*due, *events)
+            approval = self.ledger.sealed(approval, events)
             moved(
                 change, was, approval, after, run, watched=extras.watched, turns=self.roster.turns
             )
@@ -328,7 +335,7 @@ class Decisions:
     async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
         """Make a move of where an approval stands by now, whether or not a timer has run."""
         was, _, now = seen
-        if is_due(was, now):
+        if is_due(was, now) or isinstance(move, BreakGlass):
             await self.roster.refresh()
         roster, who = self.roster, actor.who
         if isinstance(who, Person) and roster.directory.get(who.id) is None:

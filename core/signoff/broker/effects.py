@@ -51,6 +51,8 @@ def moved(
         watched: How the answerer looks on when the run goes on.
         cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
     """
+    if was.state is not State.PENDING:
+        return change.put(after, was=was).note(events)
     if after.state is not State.PENDING:
         change.put(after, was=was).note(events)
         settle(change, after, run, watched=watched)

@@ -99,6 +99,7 @@ class Grants:
                     log.info("grant.not_used", approval=was.id, why=str(error))
                     continue
                 change = Change() if also is None else also.copy()
+                approval = self._ledger.sealed(approval, events)
                 change.put(approval, was=was).put(after, was=grant).note(events)
                 settle(change.before(grant.expires_at), approval, run)
                 if told is not None and (after.used == 1 or not after.left):

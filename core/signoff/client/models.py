@@ -94,6 +94,7 @@ class Run(Given):
         waiting: Those that are pending.
         text: The agent's last message.
         problem: Why it failed or is in doubt.
+        held: The tool at which `signoff freeze` holds it, `*` for the whole app, "" for neither.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Run(Given):
     waiting: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
+    held: str = ""
 
 
 class Call(Given):
@@ -214,6 +216,7 @@ class Approval(Given):
         run: The id of the run.
         session: The ADK session id.
         policy: The policy, "" until it is routed.
+        policy_version: Which version of it; `signoff policy history` shows them.
         level: The current level, counted from 0.
         approvers: The ids of the approvers.
         awaited: The ids of approvers who have not answered.
@@ -246,6 +249,7 @@ class Approval(Given):
     run: str
     session: str
     policy: str = ""
+    policy_version: str = ""
     level: int = 0
     approvers: tuple[str, ...] = ()
     awaited: tuple[str, ...] = ()

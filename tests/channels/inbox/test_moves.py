@@ -274,3 +274,24 @@ async def test_what_was_decided_meanwhile(
         answer = await browser.post(f"{path}/{move}", forms[f"{path}/{move}"] | {"text": "x"})
         assert answer.status_code == 409, move
         assert "Cleo Park rejected reimburse" in answer.text
+
+
+async def test_the_glass_is_broken_by_those_whom_the_policy_names(
+    browser: Browser, office: Channels, directory: Directory
+) -> None:
+    """Dan is not asked; he sees the request, runs it with a reason, and the page says so."""
+    named = PLAIN.model_copy(update={"break_glass": ("dan",)})
+    office.policies = (named,)
+    asked = (await office.ask())[0]
+    await enter(browser, MARA)
+    assert "Break the glass" not in (await browser.get(page_of(asked.id))).text
+    assert (await send(browser, asked, "glass", reason="now")).status_code == 409
+    dan = present(directory.get("dan"))
+    await enter(browser, dan)
+    assert "Break the glass" in (await browser.get(page_of(asked.id))).text
+    assert (await send(browser, asked, "glass", reason="")).status_code in {409, 422}
+    assert (await send(browser, asked, "glass", reason="the plane leaves")).status_code == 303
+    after = await office.ledger.approval(asked.id)
+    assert (after.state, present(after.glass).by) == (State.APPROVED, "dan")
+    page = await browser.get(page_of(asked.id))
+    assert "Dan Roe broke the glass: the plane leaves" in page.text

@@ -8,6 +8,7 @@ import pytest
 
 from builders import present
 from signoff.broker import stages
+from signoff.broker.freezes import Freezes
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.lifecycle import Handoff
@@ -251,3 +252,19 @@ async def test_code_that_is_too_large_to_be_kept_fails(office: Office, shop: Any
     run = await office.submit(app, "go")
     assert run.state is RunState.COMPLETED
     assert "2000 are allowed" in run.text
+
+
+async def test_code_stops_at_a_call_that_is_frozen(office: Office) -> None:
+    """A refund below the limit asks nobody; frozen, it is asked about, and made after the thaw."""
+    freezes = Freezes(office.ledger)
+    await freezes.freeze(tool="refund", by="ops", why="the bank called")
+    run = await office.submit("refunds", "refund 50")
+    asked = await waiting(office, run)
+    assert (asked.call.name, asked.call.args) == ("refund", {"order": "o1", "amount": 50})
+    assert "refund() is frozen: the bank called" in asked.hint
+    run = await answer(office, run)
+    assert (run.state, run.held, office.executed()) == (RunState.ANSWERED, "refund", [])
+    await freezes.thaw(tool="refund", by="ops")
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert [one["order"] for one in office.executed()] == ["o1"]

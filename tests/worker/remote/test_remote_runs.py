@@ -6,15 +6,17 @@ import httpx
 import pytest
 
 from signoff.broker import stages
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.server.embedded import free_port
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
-from signoff.core.approvals.run import RunState
+from signoff.core.approvals.run import WHOLE_APP, RunState
 from signoff.core.policies.policy import Resume
 from signoff.worker.adk.answers import REFUSAL
+from signoff.worker.adk_remote.answering import Answering
 from signoff.worker.adk_remote.settings import RemoteApp
 from worker.office import MARA, HandClock
 from worker.remote.conftest import make_far_office
@@ -265,3 +267,40 @@ async def test_a_server_that_is_away_is_tried_again(
     await office.runtime.close()
     assert run.state is RunState.QUEUED
     assert (await office.ledger.backlog())[stages.run("finance")] == 1
+
+
+async def test_no_answer_is_posted_while_its_tool_is_frozen(
+    examples: FarOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note that is made before an answer is posted looks at the freezes, as a start does."""
+    freezes = Freezes(examples.ledger)
+    run = await examples.submit("finance", CONFERENCE)
+    await examples.approve(run)
+    note = Answering.note
+
+    async def frozen_first(self: Answering) -> None:
+        await freezes.freeze(tool="reimburse", by="ops", why="the bank called")
+        await note(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Answering, "note", frozen_first)
+        run = await examples.work(run)
+    assert (run.state, run.held) == (RunState.ANSWERED, "reimburse")
+    run = await examples.work(run)
+    assert examples.there.lines() == []
+    assert "answer" not in await examples.said(run)
+    await freezes.thaw(tool="reimburse", by="ops")
+    run = await examples.work(run)
+    assert run.state is RunState.COMPLETED
+    assert [line["amount"] for line in examples.there.lines()] == [2500]
+
+
+async def test_nothing_is_said_to_an_app_that_is_frozen(examples: FarOffice) -> None:
+    """Its tools run where no guard of ours stands, so no turn of it begins."""
+    freezes = Freezes(examples.ledger)
+    await freezes.freeze(app="finance", by="ops", why="the bank called")
+    run = await examples.submit("finance", "Reimburse me $50 for lunch")
+    assert (run.state, run.held, examples.there.lines()) == (RunState.QUEUED, WHOLE_APP, [])
+    await freezes.thaw(app="finance", by="ops")
+    run = await examples.work(run)
+    assert (run.state, len(examples.there.lines())) == (RunState.COMPLETED, 1)

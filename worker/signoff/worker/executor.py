@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from signoff.broker import live
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
@@ -25,14 +26,18 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
     ApprovalNotFound,
     Conflict,
+    Frozen,
+    KeyUnknown,
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
+    ReceiptRefused,
     RecordUnreadable,
     RemoteUnavailable,
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
@@ -45,6 +50,10 @@ _BATCH = 8
 """The most items in one claim: other processes come for the rest."""
 _UNREADABLE_AGAIN = 60.0
 """Seconds until a record that cannot be read is looked at again: a newer version may read it."""
+_THAWED_BY = 60.0
+"""Seconds until a run that is frozen is looked at again, unless `signoff thaw` calls it."""
+_KEY_BY = 30.0
+"""Seconds until a receipt is looked at again whose key a worker does not have yet."""
 _TRANSIENT = frozenset(
     {
         "ConnectionError",  # of redis-py, which is not the builtin
@@ -201,7 +210,8 @@ class Executor:
         if turn_results.started_and_not_finished(approvals):
             # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
-        if resuming and await self._ask_about_expired(run, hold):
+        waits = resuming and await self._ask_anew(run, hold)
+        if waits or await self._is_frozen(run, approvals, hold):
             return False
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
@@ -222,17 +232,49 @@ class Executor:
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
             return await self._failed(run, hold, error)
 
-    async def _ask_about_expired(self, run: Run, hold: Hold) -> bool:
-        """Ask again about calls whose yes is too old to start them; say whether there are any."""
+    async def _ask_anew(self, run: Run, hold: Hold) -> bool:
+        """Ask again about calls whose yes is too old, or is not proven; say whether it waits."""
+        receipts = self.ledger.receipts
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            change = turn_results.expired(run, approvals, self.valid_for, now=now)
+            def why_refused(approval: Approval) -> str:
+                why = receipts.why_refused(approval, now) if receipts is not None else ""
+                if why:
+                    log.critical("receipt.refused", approval=approval.id, why=why)
+                return why
+
+            try:
+                change = turn_results.asked_anew(
+                    run, approvals, self.valid_for, why_refused, now=now
+                )
+            except KeyUnknown as error:
+                log.critical("receipt.key_unknown", error=str(error))
+                return Change().retry(hold.item, after=_KEY_BY, counted=False)
             return None if change is None else change.ack(hold.item)
 
         if not await self._settle(run, hold, build):
             return False
-        log.warning("run.approval_expired", approvals=run.approvals)
+        log.warning("run.asked_anew", approvals=run.approvals)
         return True
+
+    async def _is_frozen(self, run: Run, approvals: Sequence[Approval], hold: Hold) -> bool:
+        """Put a run back that a freeze keeps from being begun; say whether one does."""
+        freezes = await Freezes(self.ledger).all()
+        stopped = turn_results.stopped_by(run, approvals, freezes) if freezes else None
+        if stopped is not None:
+            await self._freeze(run, hold, *stopped)
+        return stopped is not None
+
+    async def _freeze(self, run: Run, hold: Hold, freeze: Freeze, tool: str) -> bool:
+        """Put a run back whose tool is frozen: it goes on where it was after the thaw."""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = turn_results.held(run, approvals, freeze, tool, now=now)
+            return change.retry(hold.item, after=_THAWED_BY, counted=False)
+
+        log.warning("run.frozen", freeze=freeze.id, tool=tool, by=freeze.by, why=freeze.why)
+        await self._settle(run, hold, build)
+        return False
 
     async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
         """Put a run that was answered in part back into its pause, unless it is whole by now."""
@@ -287,6 +329,13 @@ class Executor:
         approvals = await self.ledger.approvals(run.approvals)
         if turn_results.started_and_not_finished(approvals):
             return await self._in_doubt(run, hold)
+        if isinstance(cause := _cause(error), Frozen):
+            return await self._freeze(run, hold, cause.freeze, cause.tool)
+        if isinstance(cause, ReceiptRefused):
+            # It was changed since the turn began; the next one asks about it.
+            log.critical("receipt.refused", error=str(cause))
+            await hold.end(Change().retry(hold.item, after=0))
+            return True
         if not await self._try_later(hold, error):
             log.error("run.failed", problem=problem, exc_info=error)
             if not await self._settle(run, hold, build):

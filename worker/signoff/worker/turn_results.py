@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from signoff.broker.effects import announce, send_work, tell_outcome
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import ReportFailure, ReportResult, RouteApproval
 from signoff.core.approvals.approval import Approval, Asked
+from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.milestones import Milestone
-from signoff.core.approvals.run import Run
+from signoff.core.approvals.run import WHOLE_APP, Run
+from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.port import Pause, Turn
@@ -142,15 +144,21 @@ def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetim
     return change.put(run_after, was=run).note(ended)
 
 
-def expired(
-    run: Run, approvals: Sequence[Approval], valid_for: timedelta, *, now: datetime
+def asked_anew(
+    run: Run,
+    approvals: Sequence[Approval],
+    valid_for: timedelta,
+    why_refused: Callable[[Approval], str],
+    *,
+    now: datetime,
 ) -> Change | None:
-    """Return the change that asks again about calls whose yes has expired, unstarted.
+    """Return the change that asks again about calls whose yes has expired, or is not proven.
 
     Args:
         run: The run.
         approvals: All those of its pause.
         valid_for: How long a yes is good for whose policy does not say.
+        why_refused: Says why an answer is not to be believed, "" where it is.
         now: The present.
 
     Returns:
@@ -158,8 +166,11 @@ def expired(
     """
     change, replaced = Change(), dict[str, str]()
     for one in approvals:
-        if one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for):
-            after, question, noted = one.expire(now=now, valid_for=valid_for)
+        why = why_refused(one) if one.handoff is Handoff.RECORDED else ""
+        if why or (one.handoff is Handoff.RECORDED and one.has_expired(now, valid_for)):
+            after, question, noted = (
+                one.void(why=why, now=now) if why else one.expire(now=now, valid_for=valid_for)
+            )
             change.put(after, was=one).put(question, was=None).note(noted)
             change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id
@@ -167,6 +178,49 @@ def expired(
         return None
     decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
     return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+
+
+def stopped_by(
+    run: Run, approvals: Sequence[Approval], freezes: Sequence[Freeze]
+) -> tuple[Freeze, str] | None:
+    """Return the freeze that keeps a turn from being begun, and the tool; None where none does.
+
+    Args:
+        run: The run.
+        approvals: All those of its pause.
+        freezes: What is frozen.
+    """
+    broken = {one for approval in approvals for one in approval.despite}
+    whole = (one for one in freezes if one.stops_app(run.app) and one.id not in broken)
+    if found := next(whole, None):
+        return found, WHOLE_APP
+    for approval in approvals:
+        if approval.is_to_run and (stopped := approval.frozen_by(freezes)):
+            return stopped[0], approval.call.name
+    # A tool that nobody is asked about: only the turn itself would come to it again.
+    asked = {approval.call.name for approval in approvals}
+    if run.held in {"", WHOLE_APP, *asked}:
+        return None
+    stopped = covering(freezes, run.app, (run.held,))
+    return (stopped[0], run.held) if stopped else None
+
+
+def held(
+    run: Run, approvals: Sequence[Approval], freeze: Freeze, tool: str, *, now: datetime
+) -> Change:
+    """Return the change for a run that waits, as it is, until a freeze is over."""
+    change = Change()
+    if run.held == tool:
+        return change
+    after, events = run.hold(
+        tool, now=now, by=freeze.by, why=f"{freeze.stops} is frozen: {freeze.why}"
+    )
+    for approval in approvals:
+        if approval.is_to_run and tool in {WHOLE_APP, approval.call.name}:
+            events += tuple(
+                approval.note(What.FROZEN, now=now, by=one.by, why=one.why) for one in events[:1]
+            )
+    return change.put(after, was=run).note(events)
 
 
 def started_and_not_finished(approvals: Sequence[Approval]) -> bool:

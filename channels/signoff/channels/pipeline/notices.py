@@ -92,6 +92,8 @@ def tell_move(
         directory: The people.
         now: The present.
     """
+    if work.move is What.GLASS_BROKEN:
+        return _glass_broken(change, work, approval, directory)
     if approval.state is not State.PENDING:
         return change
     by, text = called(work.by, directory), quoted(work.reason)
@@ -120,6 +122,26 @@ def tell_move(
             _reassigned(change, work, approval, directory, within=within)
         case What.REMINDED:
             remind(change, approval, directory, nth=f"now-{work.version}", now=now)
+    return change
+
+
+def _glass_broken(
+    change: Change, work: TellMove, approval: Approval, directory: Directory
+) -> Change:
+    """Tell all who were asked or are informed that somebody has run it alone."""
+    reason, by = quoted(work.reason), called(work.by, directory)
+    words = say("glass_broken", approval, directory, by=by, reason=reason)
+    people = [
+        *(one.key for one in approval.asked),
+        *(one.stands_for for one in approval.seats),
+        *(one.person for one in approval.seats),
+        *approval.informed,
+    ]
+    for person in dict.fromkeys(people):
+        if person != work.by:
+            places = (one.channel for one in approval.asked if one.key == person)
+            channel = next(places, channel_of(approval, person))
+            tell(change, Holder(approval.id, person, channel), words, cause=f"{work.id}:{person}")
     return change
 
 

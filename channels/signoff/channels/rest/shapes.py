@@ -49,6 +49,7 @@ def approval(one: Approval) -> models.Approval:
         run=one.origin.run,
         session=one.origin.session,
         policy=one.terms.policy if one.terms else "",
+        policy_version=one.terms.version if one.terms else "",
         level=one.level,
         approvers=tuple(sorted(one.approvers)),
         awaited=tuple(sorted(one.ballot.awaited)) if pending else (),

@@ -27,11 +27,52 @@ if TYPE_CHECKING:
 
     _Present = tuple[Directory, Turns, list[Grant]]
 
-app = typer.Typer(no_args_is_help=True, help="Try policies before you use them.")
+app = typer.Typer(
+    no_args_is_help=True, help="Try policies before you use them, and see how they changed."
+)
 
 Zone = Annotated[
     str, typer.Option(metavar="ZONE", help="The time zone. The default is this machine's.")
 ]
+
+
+@app.command()
+def history(
+    ctx: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Only this policy; `default` is [default].")
+    ] = "",
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the versions of the policies: when each was loaded, by whom, and what changed.
+
+    Processes note them when they start to route. An approval names the version it was asked under.
+    """
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.policy_history import history as read  # noqa: PLC0415
+        from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
+        from signoff.cli.terminal import say  # noqa: PLC0415
+        from signoff.core.policies.history import PolicyVersion, changed  # noqa: PLC0415
+
+        known = [one for one in await read(decisions.ledger) if name in {"", one.policy}]
+        if as_json:
+            write_json([one.model_dump(mode="json") for one in known])
+            return
+        if not known:
+            say("No version is known yet. `signoff channels` notes them when it starts.")
+            return
+        latest: dict[str, PolicyVersion] = {}
+        made = shows.table("loaded", "policy", "version", "changed", "by")
+        for one in known:
+            keys = ", ".join(changed(latest.get(one.policy), one))
+            at = shows.moment(one.at, decisions.directory)
+            shows.add(made, at, one.policy, one.version or "removed", keys, one.by)
+            latest[one.policy] = one
+        shows.console().print(made)
+
+    with_decisions(ctx, work)
 
 
 @app.command()

@@ -79,14 +79,17 @@ async def _with_decisions(
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
     from signoff.cli.composition.monitoring import COMMAND, handed_over, traced  # noqa: PLC0415
 
-    bell = None
+    bell, receipts = None, None
     if rings:
         from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
+        from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
         bell = CeleryBell(make_celery(settings.broker_url))
+        # What puts no work into a stage decides nothing.
+        receipts = open_receipts(settings)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
-    ledger = Ledger(store, bell)
+    ledger = Ledger(store, bell, receipts=receipts)
     try:
         with traced(settings, COMMAND):
             async with handed_over(settings, ledger):

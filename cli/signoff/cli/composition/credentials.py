@@ -17,8 +17,16 @@ MAILBOX: Final = "mailbox"
 """The mailbox for development."""
 
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
-    # Redis, ADK's sessions, the agents elsewhere and the key of suspended code.
-    "worker": ("email", "slack", "inbox", "webhooks", "channels", "gateway"),
+    # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
+    "worker": (
+        "email",
+        "slack",
+        "inbox",
+        "webhooks",
+        "channels",
+        "gateway",
+        "receipts.private_key",
+    ),
     # Redis, and what cards go out with: SMTP, the bot of Slack, webhooks, channels of one's own.
     "channels": (
         "sessions",
@@ -50,6 +58,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "inbox",
         "webhooks",
         "channels",
+        "receipts",
         "metrics",
     ),
 }

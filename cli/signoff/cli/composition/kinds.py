@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 from typing import Final
@@ -13,6 +14,15 @@ KINDS: Final = ("worker", "channels", "gateway")
 def name() -> str:
     """Return what this process is called: its machine and its id."""
     return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def user() -> str:
+    """Return who runs this process, and on which machine; a container's user has no name."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    return f"{name} ({socket.gethostname()})"
 
 
 def host_of(process: str) -> str:

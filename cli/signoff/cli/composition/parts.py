@@ -10,6 +10,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.composition.receipts import open_receipts
 from signoff.cli.config.settings import Settings
 
 
@@ -23,10 +24,19 @@ class Parts:
     decisions: Decisions
 
 
-def build(settings: Settings) -> Parts:
-    """Put the parts together; nothing is connected yet."""
+def build(settings: Settings, *, decides: bool = True) -> Parts:
+    """Put the parts together; nothing is connected yet.
+
+    Args:
+        settings: The settings.
+        decides: Whether decisions are taken in this process; a worker takes none.
+
+    Raises:
+        ConfigError: A key of the receipts cannot be read or made.
+    """
     celery = make_celery(settings.broker_url)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
-    ledger = Ledger(store, CeleryBell(celery))
+    receipts = open_receipts(settings, signs=decides)
+    ledger = Ledger(store, CeleryBell(celery), receipts=receipts)
     return Parts(settings, celery, ledger, Decisions(ledger, settings.everybody))

@@ -16,6 +16,9 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
     """Find grants that could never be given or used, or that cover more than is likely meant."""
     known = [person.id for person in settings.people]
     for loc, rule in settings.rules:
+        for person in (one for one in rule.break_glass if one not in known):
+            remedy = suggest(person, known) or "Name somebody of [[people]]."
+            yield (*loc, "break_glass"), _fault(f"{person!r} is not the id of anybody", remedy)
         if rule.grants is None:
             continue
         here = (*loc, "grants")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 
 from signoff.channels.pipeline.informing import Notifications
 from signoff.core.base.durations import Duration
@@ -204,6 +204,36 @@ class NotificationSettings(Value):
     def as_told(self) -> Notifications:
         """Return them as the stages take them."""
         return Notifications(timedelta(seconds=self.wait_for_result), self.requester_domains)
+
+
+class ReceiptSettings(Value):
+    """[receipts]: the keys by which decisions are signed and verified."""
+
+    private_key: SecretStr = Field(
+        SecretStr(""),
+        description="The key that gateway, channels and command line sign decisions with: an "
+        "Ed25519 key as JSON (JWK), as `signoff receipt new-key` prints it. Workers never get it. "
+        "If it is not set, it is in `.signoff/receipts/private` beside the settings file, made "
+        "at the first start.",
+    )
+    public_keys: str = Field(
+        "",
+        description="The keys that workers trust: a set as JSON (JWKS), with the earlier key while "
+        "keys rotate. If it is not set, it is in `.signoff/receipts/public`.",
+    )
+    unsigned_until: datetime | None = Field(
+        None,
+        description="Until when decisions without a receipt count, such as those of an earlier "
+        "release: `2026-12-01T00:00:00Z`. By default they never do: their calls are asked about "
+        "again. Whoever can write to Redis can forge decisions until then.",
+    )
+
+    @field_validator("unsigned_until", mode="after")
+    @classmethod
+    def _in_a_zone(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.tzinfo is None:
+            raise ValueError("it has no time zone: write 2026-12-01T00:00:00Z")
+        return value
 
 
 class MetricsSettings(Value):

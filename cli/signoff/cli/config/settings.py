@@ -43,6 +43,7 @@ from signoff.cli.config.sections import (
     LogSettings,
     MetricsSettings,
     NotificationSettings,
+    ReceiptSettings,
     RedisSettings,
     RetentionSettings,
     SessionSettings,
@@ -105,6 +106,7 @@ class Settings(BaseSettings):
     inbox: InboxSettings = InboxSettings()
     delivery: DeliverySettings = DeliverySettings()
     notifications: NotificationSettings = NotificationSettings()
+    receipts: ReceiptSettings = ReceiptSettings()
     webhooks: tuple[Webhook, ...] = ()
     people: tuple[Person, ...] = ()
     directory: DirectorySettings = DirectorySettings()

@@ -10,6 +10,7 @@ from signoff.broker.archive.anchor import read_anchor
 from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
+from signoff.broker.freezes import Freezes
 from signoff.broker.heartbeat import alive
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -114,6 +115,9 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         living = await alive(ledger)
         for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
             yield finding
+        for one in await Freezes(ledger).all():
+            text = f"{one.by} has frozen {one.stops}: {one.why}. `signoff thaw` lets it go on"
+            yield Finding("freezes", "warning", text)
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:

@@ -126,7 +126,7 @@ def _changed(approval: Approval, rules: Rulebook, directory: Directory) -> Chang
 def _plain(terms: Terms) -> dict[str, JsonValue]:
     """Return terms with their levels spelled out, whichever way the settings have them."""
     plain: dict[str, JsonValue] = terms.model_dump(
-        mode="json", exclude={"ask", "levels", *Asking.model_fields}
+        mode="json", exclude={"version", "ask", "levels", *Asking.model_fields}
     )
     return plain | {"levels": [level.model_dump(mode="json") for level in terms.ladder]}
 

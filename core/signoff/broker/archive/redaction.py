@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ _WORDS: Final = frozenset(
     }
 )
 """Fields that hold what somebody wrote, or where they are reached."""
+
+_RECEIPT: Final = re.compile(r"eyJ[\w-]+\.([\w-]+)\.[\w-]+")
 
 _KEPT: Final = ("channel", "digest", "verdict", "sequence", "sha256", "files")
 """Details of an event that say nothing of a person."""
@@ -83,7 +86,8 @@ class Redaction:
     def _in(self, value: object) -> bool:
         match value:
             case str():
-                return self._is(value) or self._form.search(value) is not None
+                found = self._is(value) or self._form.search(value) is not None
+                return found or self._in(_stated(value))
             case dict():
                 return any(self._in(one) for pair in value.items() for one in pair)
             case list():
@@ -93,6 +97,8 @@ class Redaction:
     def _clean(self, value: Any, theirs: bool) -> Any:  # noqa: ANN401 -- JSON
         match value:
             case str():
+                if self._in(_stated(value)):
+                    return ""  # nothing of what was signed can be taken out
                 return (
                     self.placeholder if self._is(value) else self._form.sub(self.placeholder, value)
                 )
@@ -107,6 +113,15 @@ class Redaction:
                     for name, one in value.items()
                 }
         return value
+
+
+def _stated(text: str) -> object:
+    """Return what a receipt states (a JWS in compact form), None for any other text."""
+    form = _RECEIPT.fullmatch(text)
+    try:
+        return json.loads(base64.urlsafe_b64decode(form[1] + "==")) if form else None
+    except ValueError:
+        return None
 
 
 def _blank(value: object) -> object:

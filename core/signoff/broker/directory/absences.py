@@ -10,6 +10,8 @@ from pydantic import JsonValue, TypeAdapter
 
 from signoff.broker.directory.groups import KEY as GROUPS
 from signoff.broker.directory.groups import read_groups
+from signoff.broker.freezes import KEY as FREEZES
+from signoff.broker.freezes import read_freezes
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible_map
@@ -38,7 +40,7 @@ class People:
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger
         self._written = directory
-        self._versions = (0, 0)
+        self._versions: tuple[int, ...] = ()
         self._present = directory
 
     async def directory(self) -> Directory:
@@ -48,11 +50,13 @@ class People:
             LedgerUnavailable: Redis cannot be reached.
             RecordUnreadable: A newer version of Signoff has written one of them.
         """
-        absent, grouped = await self._ledger.store.read([_KEY, GROUPS])
-        versions = (absent[0] if absent else 0, grouped[0] if grouped else 0)
+        found = await self._ledger.store.read([_KEY, GROUPS, FREEZES])
+        absent, grouped, frozen = found
+        versions = tuple(one[0] if one else 0 for one in found)
         if versions != self._versions:
             present = with_absences(self._written, _read(absent))
-            self._present = present.with_groups(read_groups(grouped))
+            present = present.with_groups(read_groups(grouped))
+            self._present = present.with_freezes(read_freezes(frozen))
             self._versions = versions
         return self._present
 

@@ -149,6 +149,7 @@ class Change:
     acks: list[dict[str, object]] = field(default_factory=list)
     audit: list[dict[str, object]] = field(default_factory=list)
     fences: list[dict[str, object]] = field(default_factory=list)
+    starts: list[dict[str, object]] = field(default_factory=list)
     until: int = 0
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
     samples: list[metrics.Sample] = field(default_factory=list, repr=False)
@@ -163,6 +164,7 @@ class Change:
             list(self.acks),
             list(self.audit),
             list(self.fences),
+            list(self.starts),
             self.until,
             samples=list(self.samples),
             _latest=dict(self._latest),
@@ -307,14 +309,8 @@ class Change:
         for event in events:
             if metrics.enabled():
                 self.samples += metrics.of_event(event)
-            text = event.model_dump_json(exclude_defaults=True)
-            self.audit.append(
-                {
-                    "text": text,
-                    "hash": hashlib.sha256(text.encode()).hexdigest(),
-                    "run": event.run,
-                }
-            )
+            text = _text_of(event)
+            self.audit.append({"text": text, "hash": entry_hash(event), "run": event.run})
         return self
 
     def count(self, metric: metrics.Metric, *labels: str) -> Self:
@@ -325,6 +321,17 @@ class Change:
     def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
         """Commit only while this lease is held under this token, and maybe give it back then."""
         self.fences.append({"key": key, "token": token, "free": give_back})
+        return self
+
+    def starting(self, app: str, tools: Iterable[str], *, despite: Iterable[str] = ()) -> Self:
+        """Commit only while none of these tools of an app is frozen.
+
+        Args:
+            app: The app.
+            tools: Their names.
+            despite: The ids of freezes that do not count.
+        """
+        self.starts += [{"app": app, "tool": tool, "despite": list(despite)} for tool in tools]
         return self
 
     def before(self, moment: datetime | None) -> Self:
@@ -343,6 +350,7 @@ class Change:
                 "acks": self.acks,
                 "audit": self.audit,
                 "fences": self.fences,
+                "starts": self.starts,
                 "until": self.until,
                 "mark": self.mark,
             },
@@ -360,6 +368,15 @@ class Change:
             {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
         )
         return self
+
+
+def entry_hash(event: Event) -> str:
+    """Return the SHA-256 of an event's entry in the audit, of which the entry's link is made."""
+    return hashlib.sha256(_text_of(event).encode()).hexdigest()
+
+
+def _text_of(event: Event) -> str:
+    return event.model_dump_json(exclude_defaults=True)
 
 
 def _utf8(text: str) -> str:

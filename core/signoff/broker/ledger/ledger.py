@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -31,6 +31,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
     ApprovalNotFound,
     Conflict,
+    Frozen,
     LeaseLost,
     LedgerError,
     LedgerUnavailable,
@@ -38,6 +39,11 @@ from signoff.core.base.errors import (
     RunNotFound,
     SignoffError,
 )
+from signoff.core.base.freezes import Freeze
+
+if TYPE_CHECKING:
+    # Its JOSE library is for those alone that sign or verify.
+    from signoff.broker.receipts import Receipts
 
 __all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", "read_run"]
 
@@ -85,10 +91,14 @@ class Ledger:
     Args:
         store: Where it is kept.
         bell: Rung after each commit that put work into a stage.
+        receipts: Signs what is decided and verifies what is run; None signs and verifies nothing.
     """
 
-    def __init__(self, store: Store, bell: Bell | None = None) -> None:
+    def __init__(
+        self, store: Store, bell: Bell | None = None, *, receipts: Receipts | None = None
+    ) -> None:
         self.store = store
+        self.receipts = receipts
         self.bell: Bell = bell or SilentBell()
 
     async def close(self) -> None:
@@ -234,6 +244,7 @@ class Ledger:
         Raises:
             Conflict: A record is not at the version it was read at.
             LeaseLost: An item or a lease key is held by somebody else.
+            Frozen: A tool that it starts is frozen.
             LedgerUnavailable: Redis cannot be reached. The change may have been carried out;
                 to send it again is safe.
         """
@@ -245,7 +256,8 @@ class Ledger:
         """Do several changes in one round trip, each atomic by itself.
 
         Returns:
-            For each change None, or the `Conflict` or `LeaseLost` that kept it from being done.
+            For each change None, or the `Conflict`, `LeaseLost` or `Frozen` that kept it from being
+            done.
         """
         if not changes:
             return []
@@ -263,6 +275,8 @@ class Ledger:
                 problems.append(Conflict(f"{rest[0]} was changed by somebody else meanwhile."))
             elif outcome == "late":
                 problems.append(Conflict("The deadline came before the commit."))
+            elif outcome == "frozen":
+                problems.append(Frozen(Freeze.model_validate_json(rest[0]), rest[1]))
             else:
                 metrics.record(metrics.LEASES_LOST)
                 problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
@@ -283,6 +297,14 @@ class Ledger:
                 # Many who decide about one run would go on disturbing each other in step.
                 await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
         return await attempt()
+
+    def sealed(self, approval: Approval, events: Iterable[Event]) -> Approval:
+        """Return an approval with its receipt, if it was just decided; see `Receipts.seal`.
+
+        Raises:
+            CannotSign: This process may not decide.
+        """
+        return approval if self.receipts is None else self.receipts.seal(approval, events)
 
     # -- outboxes and leases -------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ _SCRIPTS = {
         "refund",
         "slots",
         "rest",
+        "wake",
         "prune",
         "compact",
         "dump",

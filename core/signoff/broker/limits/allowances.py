@@ -75,6 +75,7 @@ class Allowances:
                 after, events = was.allow(choice.terms, now=now)
             else:
                 return None
+            after = self._ledger.sealed(after, events)
             settle(change.put(after, was=was).note(events), after, run)
             await self._ledger.commit(change)
             log.info("approval.by_policy", approval=after.id, state=after.state.value)

@@ -2,7 +2,8 @@
 -- KEYS[1] prefix   ARGV[1] the change as JSON   ARGV[2] now in ms, or 0 for this server's clock
 -- Returns {"ok", stage, ...} with the stages whose bell must be rung,
 -- or {"conflict", record}, {"lease", item} when somebody else was first,
--- or {"late", ""} when the moment until which it counts has passed.
+-- or {"late", ""} when the moment until which it counts has passed,
+-- or {"frozen", freeze} when a tool that it starts is frozen.
 -- A record is kept as "<version> <mark of the commit that wrote it> <data>".
 local p = KEYS[1]
 local change = cjson.decode(ARGV[1])
@@ -46,6 +47,16 @@ for _, f in ipairs(change.fences) do
   if redis.call('GET', p .. f.key) ~= f.token then return {'lease', f.key} end
 end
 if change['until'] > 0 and now >= change['until'] then return {'late', ''} end
+-- A process of the last release sends no starts.
+local starts = change.starts or {}
+local freezes = #starts > 0 and redis.call('GET', p .. 'freezes')
+for _, f in ipairs(freezes and cjson.decode(string.match(freezes, '^%d+ %S+ (.*)$')) or {}) do
+  for _, s in ipairs(starts) do
+    local counts = (f.app or s.app) == s.app and (f.tool or s.tool) == s.tool
+    for _, id in ipairs(s.despite) do counts = counts and id ~= f.id end
+    if counts then return {'frozen', cjson.encode(f), s.tool} end
+  end
+end
 
 if not leaves_record then redis.call('SET', trace, '1', 'PX', 120000) end
 for _, w in ipairs(change.writes) do

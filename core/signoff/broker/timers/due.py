@@ -9,7 +9,7 @@ import structlog
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards, moved
 from signoff.broker.ledger.change import Change
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.run import Run
 from signoff.core.routing.escalation import advance, is_due
 
@@ -30,7 +30,7 @@ class Due:
         self._cards = cards
 
     def change(self, approval: Approval, run: Run, now: datetime) -> Change | None:
-        """Return the change that does what is due at this moment; None where nothing is.
+        """Return the change that does what is due at this moment; None where others have to.
 
         Args:
             approval: As it stands; the roster is to be refreshed before the first of many.
@@ -44,6 +44,11 @@ class Due:
             return None
         turns = self._roster.turns
         after, events = advance(approval, self._roster.directory, now=now, turns=turns.known)
+        receipts = self._roster.ledger.receipts
+        if after.state is State.APPROVED and receipts is not None and not receipts.signs:
+            # Silence approves here, and only a process with the private key can say so.
+            return None
+        after = self._roster.ledger.sealed(after, events)
         begins = after.turn != approval.turn
         try:
             return moved(Change(), approval, after, events, run, turns=turns, cards=self._cards)

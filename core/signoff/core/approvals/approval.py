@@ -9,7 +9,7 @@ has what became of the cards, `collaboration` has claims, comments and handovers
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
@@ -23,10 +23,12 @@ from signoff.core.approvals.parts import (
     FIRST,
     SECOND,
     Asked,
+    Assurance,
     Claim,
     Comment,
     Decision,
     Extension,
+    Glass,
     Handover,
     Kind,
     Origin,
@@ -51,10 +53,12 @@ from signoff.core.base.errors import (
     OwnRequest,
     PayloadError,
     ReasonNeeded,
+    SecondFactorNeeded,
     SecondStepNeeded,
     StepChanged,
     TooLate,
 )
+from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
 from signoff.core.base.model import Needs, Value
 from signoff.core.base.moments import moment_text
@@ -96,6 +100,7 @@ _HANDOFF_EVENTS: Final = {
     Handoff.RESUMED: What.RESUMED,
     Handoff.IN_DOUBT: What.IN_DOUBT,
     Handoff.EXPIRED: What.EXPIRED,
+    Handoff.VOID: What.VOIDED,
     Handoff.FAILED: What.NOT_RESUMED,
 }
 
@@ -150,6 +155,9 @@ class Approval(Value):
             nothing.
         absent: The ids of people who were asked at this level, and have left the directory or are
             away since. Who is away may still answer.
+        glass: Who has run it alone, although it was frozen or others had to answer.
+        receipt: The signed statement about its decision (a JWS in compact form), "" where the
+            installation or an earlier release signs none.
         traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
             Context); "" where nothing is traced.
         needs: See `signoff.core.base.model.Needs`.
@@ -194,6 +202,8 @@ class Approval(Value):
     informed: tuple[str, ...] = ()
     reported: bool = False
     absent: tuple[str, ...] = ()
+    glass: Glass | None = None
+    receipt: str = ""
     traceparent: str = ""
     needs: Needs = 0
     version: int = 0
@@ -296,6 +306,8 @@ class Approval(Value):
         if self.decision is None or not self.decision.by:
             return words
         names = [directory.shown(one) if directory else one for one in self.decided_by]
+        if self.glass is not None and self.glass.by == self.decision.by:
+            return f"{words} by {names[-1]} alone, who broke the glass"
         return f"{words} by {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
 
     # Until when.
@@ -424,12 +436,13 @@ class Approval(Value):
         """Say whether a person may see it without any role.
 
         These are the people who are or were asked, who decided it, the requester, those who are
-        informed, and the other members of the queues that it was put into.
+        informed or may break the glass, and the other members of the queues that it was put into.
         """
         if self.decision is not None and self.decision.by == person.id:
             return True
         asked = {*self.approvers, *self.informed, *(one.of for one in self.handovers)}
         asked |= {one.person for one in self.seats} | {one.person for one in self.asked}
+        asked |= set(self.terms.break_glass if self.terms is not None else ())
         names = {one.via.removeprefix(QUEUE) for one in self.seats if one.via.startswith(QUEUE)}
         queues = (directory.queues.get(one) for one in names)
         asked |= {member for one in queues if one is not None for member in one.members}
@@ -852,6 +865,82 @@ class Approval(Value):
         decision = Decision(by=person.id, at=now, channel=channel, reason=reason, payload=payload)
         return self._count(Verdict.REJECT, decision)
 
+    def may_break_glass(self, person: Person, directory: Directory, *, now: datetime) -> None:
+        """Refuse to let a person run the call alone.
+
+        Raises:
+            OwnRequest: The person is the requester or owns the agent.
+            NotAnApprover: The policy does not name them in `break_glass`.
+            AlreadyDecided: It has been decided, and is not frozen.
+            TooLate: The last level is over.
+        """
+        self._must_not_be_own(person, directory)
+        if self.terms is None or person.id not in self.terms.break_glass:
+            raise NotAnApprover(
+                f"The policy does not let {person.shown} run {self.call.name}() alone; it names "
+                "those who may in `break_glass`."
+            )
+        if self.is_to_run and self.frozen_by(directory.freezes):
+            return
+        self.must_be_open(directory)
+        self._must_not_be_over(now, directory.zone_of(person.id))
+
+    def break_glass(
+        self,
+        person: Person,
+        directory: Directory,
+        *,
+        channel: str,
+        now: datetime,
+        reason: str,
+        assurance: Assurance = Assurance.ACCOUNT,
+    ) -> Moved:
+        """Run a call that is frozen or unanswered: one person whom the policy names, alone.
+
+        The freezes of this moment do not stop the call; a later one does.
+
+        Raises:
+            DecisionRefused: The person may not; see `may_break_glass`.
+            ReasonNeeded: There is no reason.
+            NotShownInFull: The channel does not show all of the call to everybody.
+            SecondFactorNeeded: The policy wants a second factor.
+            PayloadError: There are values to be filled in.
+        """
+        self.may_break_glass(person, directory, now=now)
+        reason = clean_text(reason).strip()
+        if not reason:
+            raise ReasonNeeded(
+                "Say why: everybody who is asked reads it.", key="", read="", example=""
+            )
+        if channel not in IN_FULL:
+            raise NotShownInFull(
+                "The glass is broken on the inbox page or at the command line, where all of the "
+                "call is shown."
+            )
+        if self.in_two_steps and not assurance.gives_away:
+            raise SecondFactorNeeded("Breaking the glass takes a second factor here.")
+        stopped = covering(directory.freezes, self.origin.app, (self.call.name,))
+        glass = Glass(
+            by=person.id,
+            at=now,
+            channel=channel,
+            reason=reason,
+            despite=tuple(one.id for one in stopped),
+        )
+        more: dict[str, JsonValue] = {"channel": channel, "digest": self.digest}
+        if stopped:
+            more["despite"] = list(glass.despite)
+        event = self.note(What.GLASS_BROKEN, now=now, by=person.id, why=reason, more=more)
+        update = {"glass": glass}
+        if self.state is not State.PENDING:
+            return self.model_copy(update=update), (event,)
+        meaning = meaning_of_yes(self.kind, self.call, self.template, None, reason)
+        decision = Decision(
+            by=person.id, at=now, channel=channel, reason=reason, payload=meaning.payload
+        )
+        after, ended = self._end(Move.APPROVE, decision)
+        return after.model_copy(update=update), (event, *ended)
+
     def take_grant(self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime) -> Moved:
         """Approve by a grant: somebody has approved calls like this one before. Nobody is asked.
 
@@ -949,6 +1038,22 @@ class Approval(Value):
         """Whether it lets a tool or a node run: the answer to a question does not."""
         return self.state is State.APPROVED and self.kind is Kind.CONFIRMATION
 
+    @property
+    def despite(self) -> tuple[str, ...]:
+        """The ids of the freezes that do not stop its call."""
+        return self.glass.despite if self.glass is not None else ()
+
+    @property
+    def is_to_run(self) -> bool:
+        """Whether its call was approved and has not started."""
+        return self.lets_run and self.handoff is Handoff.RECORDED
+
+    def frozen_by(self, freezes: Iterable[Freeze]) -> tuple[Freeze, ...]:
+        """Return the freezes that stop its call, while it is pending or has not started."""
+        if not (self.state is State.PENDING or self.is_to_run):
+            return ()
+        return covering(freezes, self.origin.app, (self.call.name,), despite=self.despite)
+
     def good_until(self, valid_for: timedelta) -> datetime | None:
         """Return until when its call may be started (UTC); None where nothing is to be started.
 
@@ -1036,7 +1141,33 @@ class Approval(Value):
             self.origin.model_copy(update={"expired": self.origin.expired + 1}),
             self.call,
             kind=self.kind,
-            hint=f"{said}. Is it still wanted? {self.hint}".rstrip(),
+            hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
+            said=self.said,
+            hide=self._hides_ever,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+        )
+        return after, question, (*noted, *opened)
+
+    def void(self, *, why: str, now: datetime) -> tuple[Approval, Approval, tuple[Event, ...]]:
+        """Give up an answer that nothing proves, and ask about the call again.
+
+        Args:
+            why: What is wrong with it.
+            now: The present.
+
+        Returns:
+            The approval, another one for the same call that is not routed yet, and the events of
+            both.
+        """
+        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
+        question, opened = self.open(
+            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
+            self.call,
+            kind=self.kind,
+            hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
+            f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
             hide=self._hides_ever,
             template=self.template,

@@ -50,13 +50,15 @@ class Handoff(StrEnum):
     IN_DOUBT = "in_doubt"
     EXPIRED = "expired"
     """The yes was older than it is good for before the call could be started; it is asked again."""
+    VOID = "void"
+    """Nothing proves that the answer was given (its receipt does not count); it is asked again."""
     FAILED = "failed"
 
 
 HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.NONE: frozenset({Handoff.RECORDED}),
     Handoff.RECORDED: frozenset(
-        {Handoff.STARTED, Handoff.RESUMED, Handoff.EXPIRED, Handoff.FAILED}
+        {Handoff.STARTED, Handoff.RESUMED, Handoff.EXPIRED, Handoff.VOID, Handoff.FAILED}
     ),
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
@@ -64,6 +66,7 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.IN_DOUBT: frozenset({Handoff.RECORDED}),
     Handoff.RESUMED: frozenset(),
     Handoff.EXPIRED: frozenset(),
+    Handoff.VOID: frozenset(),
     Handoff.FAILED: frozenset(),
 }
 

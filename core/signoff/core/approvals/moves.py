@@ -175,6 +175,30 @@ class Reject(Move):
 
 
 @dataclass(frozen=True, slots=True)
+class BreakGlass(Move):
+    """Run a frozen or unanswered call alone; see `Approval.break_glass`.
+
+    Attributes:
+        reason: Why.
+    """
+
+    name: ClassVar[str] = "break_glass"
+    announced: ClassVar[bool] = True
+    reason: str
+
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
+        """Run it."""
+        return approval.break_glass(
+            actor.person,
+            directory,
+            channel=actor.channel,
+            now=now,
+            reason=self.reason,
+            assurance=actor.assurance,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Confirm(Move):
     """Take the second step of an approval; see `Approval.confirm`.
 

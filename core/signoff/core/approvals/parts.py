@@ -159,6 +159,24 @@ class Decision(Value):
     grant: str = ""
 
 
+class Glass(Value):
+    """That somebody whom the policy names has broken the glass; see `Approval.break_glass`.
+
+    Attributes:
+        by: The id of the person.
+        at: When (UTC).
+        channel: How it came.
+        reason: In their words.
+        despite: The ids of the freezes that do not stop this call.
+    """
+
+    by: str
+    at: datetime
+    channel: str
+    reason: str
+    despite: tuple[str, ...] = ()
+
+
 class Assurance(StrEnum):
     """How well it is known who makes a move, when they make it."""
 

@@ -18,6 +18,9 @@ from signoff.core.base.model import Value
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 """No control characters: NUL separates the parts of index entries and of lease keys."""
 
+WHOLE_APP = "*"
+"""Stands for all tools of an app, where a run says what it is held at."""
+
 _NAMESPACE = uuid.UUID("6c7a8b0e-6d0a-5b0e-9f6a-7369676e6f66")
 
 
@@ -84,6 +87,8 @@ class Run(Value):
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
         traceparent: The context of its submission (W3C Trace Context), "" where nothing is traced.
         watched: Whether somebody looks on, and at what.
+        held: The tool at which a freeze holds it, `WHOLE_APP` where it holds all of the app, ""
+            while nothing does.
         version: Counts the commits.
     """
 
@@ -102,6 +107,7 @@ class Run(Value):
     trace: str = ""
     traceparent: str = ""
     watched: Watch = Watch.NO
+    held: str = ""
     version: int = 0
 
     @property
@@ -174,6 +180,13 @@ class Run(Value):
         """End here: a tool may or may not have run, and a person has to look."""
         return self._to(RunState.IN_DOUBT, problem=problem)
 
+    def hold(
+        self, tool: str, *, now: datetime, by: str, why: str
+    ) -> tuple[Self, tuple[Event, ...]]:
+        """Wait, in the same state, until a freeze is over."""
+        event = self.note(What.FROZEN, now=now, by=by, why=why)
+        return self.model_copy(update={"held": tool}), (event,)
+
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen by itself."""
@@ -186,7 +199,7 @@ class Run(Value):
     def _to(self, state: RunState, **update: object) -> Self:
         if state not in RUN_TRANSITIONS[self.state]:
             raise IllegalMove(f"Run {self.id} is {self.state} and cannot become {state}.")
-        return self.model_copy(update={"state": state, **update})
+        return self.model_copy(update={"state": state, "held": "", **update})
 
 
 def run_diagram() -> str:

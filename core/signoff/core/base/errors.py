@@ -32,6 +32,7 @@ SignoffError
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
 │   ├── ApprovalExpired         the yes is older than it is good for
+│   ├── ReceiptRefused          nothing proves that the yes was given
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
 │   ├── InputRefused            a request for input was rejected, and has no way to be told so
 │   ├── ToolInDoubt             started, and not seen to finish
@@ -43,6 +44,10 @@ SignoffError
 │   ├── LedgerUnavailable       Redis cannot be reached, or refuses
 │   ├── Conflict                somebody else changed the record first
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
+│   ├── Frozen                  `signoff freeze` has stopped the tool
+│   ├── FreezeRefused           it is frozen already, or is not
+│   ├── CannotSign              a process without the private key is to decide
+│   ├── KeyUnknown              a receipt is signed with a key that is not here
 │   ├── RecordUnreadable        a record does not hold what this version can read
 │   ├── AuditBroken             an entry of the audit chain was changed, added or removed
 │   ├── ArchiveBroken           a file of the archive is missing, changed or not the ledger's
@@ -74,7 +79,10 @@ Each message says what happened, to which approval or setting, and what to do ab
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from signoff.core.base.freezes import Freeze
 
 
 class SignoffError(Exception):
@@ -254,6 +262,10 @@ class ApprovalExpired(RunError):
     """The yes to a call is older than it is good for; the call was not started."""
 
 
+class ReceiptRefused(RunError):
+    """Nothing proves that a yes was given; the call was not started."""
+
+
 class PauseNotRoutable(RunError):
     """The agent waits for something that no approver can give, such as a credential."""
 
@@ -308,6 +320,35 @@ class Conflict(LedgerError):
 
 class LeaseLost(LedgerError):
     """The lease ran out and the work was handed to somebody else."""
+
+
+class Frozen(LedgerError):
+    """A tool was not started because `signoff freeze` has stopped it.
+
+    Args:
+        freeze: What stops it.
+        tool: The tool.
+    """
+
+    def __init__(self, freeze: Freeze, tool: str = "") -> None:
+        super().__init__(
+            f"{freeze.by} has frozen {freeze.stops}: {freeze.why}. What waits goes on after "
+            "`signoff thaw`."
+        )
+        self.freeze = freeze
+        self.tool = tool
+
+
+class FreezeRefused(LedgerError):
+    """Something cannot be frozen because it is, or thawed because it is not."""
+
+
+class CannotSign(LedgerError):
+    """A process that has no private key is to decide; nothing was done."""
+
+
+class KeyUnknown(LedgerError):
+    """A receipt is signed with a key that is not among the public keys of this process."""
 
 
 class RecordUnreadable(LedgerError):

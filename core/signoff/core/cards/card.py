@@ -13,6 +13,7 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Sort
 from signoff.core.base.durations import format_duration, roughly
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import HIDDEN, having_hidden, without_hidden
 from signoff.core.base.lookalikes import scripts_in_use
 from signoff.core.base.model import Value
@@ -257,7 +258,12 @@ def card(approval: Approval, directory: Directory) -> Card:
             )
             for comment in approval.comments[-_MOST_COMMENTS:]
         ),
-        warnings=(*warnings_about((*texts, *about), in_use), *_pretences(rows)),
+        warnings=(
+            *_glass(real, directory),
+            *(frozen_words(one) for one in real.frozen_by(directory.freezes)),
+            *warnings_about((*texts, *about), in_use),
+            *_pretences(rows),
+        ),
         asks_back=open_still and collaboration.can_ask_back(approval, directory),
         extends=open_still
         and approval.deadline is not None
@@ -269,6 +275,20 @@ def card(approval: Approval, directory: Directory) -> Card:
         hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
+
+
+def frozen_words(freeze: Freeze) -> str:
+    """Say who has frozen what, and why."""
+    what = freeze.stops[:1].upper() + freeze.stops[1:]
+    return one_line(
+        f"{what} is frozen by {freeze.by}: {freeze.why}. An approved call waits until it is thawed."
+    )
+
+
+def _glass(approval: Approval, directory: Directory) -> Iterator[str]:
+    """Say who has run it alone."""
+    if (glass := approval.glass) is not None:
+        yield one_line(f"{_name(glass.by, directory)} broke the glass: {glass.reason}")
 
 
 def _pretences(rows: Sequence[Row]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, field_validator
 
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.model import Value
 from signoff.core.directory.hours import Absence, Holidays, Hours, TimeZone, zone
 from signoff.core.directory.identity import forms, known_as, mailbox
@@ -171,6 +172,9 @@ class Directory:
         groups: Ids of people by the id of the Slack user group that they are in.
         strangers: Whether somebody who is not in it may ask for approvals.
         time_zone: Where people read times whose own time zone is not known.
+
+    Attributes:
+        freezes: What nobody's yes lets run at present; see `with_freezes`.
     """
 
     def __init__(
@@ -193,6 +197,7 @@ class Directory:
             {one.name: one for one in schedules}
         )
         self.groups = groups
+        self.freezes: tuple[Freeze, ...] = ()
         self.strangers = strangers
         self.time_zone = time_zone
         # The first one rules, as it does in a list that is searched.
@@ -362,6 +367,12 @@ class Directory:
         """Return a directory with these Slack user groups."""
         made = copy.copy(self)
         made.groups = groups
+        return made
+
+    def with_freezes(self, freezes: tuple[Freeze, ...]) -> Self:
+        """Return a directory by which cards and lists say what is frozen."""
+        made = copy.copy(self)
+        made.freezes = freezes
         return made
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from itertools import chain, groupby
 from typing import ClassVar, Self
 
+import rfc8785
 from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -161,6 +163,8 @@ class Rules(Asking):
         valid_for: How long an approval is valid. A call that was not started by then needs a new
             approval. The default is ``[agents] valid_for``.
         grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
+        break_glass: The ids of people who may run a frozen or unanswered call alone, with a reason.
+            All who are asked are told. Empty means nobody.
         ask_twice: Whether people who have approved at an earlier stage are asked again at a later
             one. Otherwise their yes counts there as well.
         title: What the request is called: ``"Reimburse {args.amount:money EUR} for
@@ -197,6 +201,7 @@ class Rules(Asking):
     risk: Risk = Risk.NORMAL
     valid_for: Duration | None = None
     grants: GrantRules | None = None
+    break_glass: tuple[str, ...] = ()
     ask_twice: bool = False
     title: Title = ""
     money: Money = Field(default_factory=dict)
@@ -285,10 +290,24 @@ class Routing(Rules):
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
+    @property
+    def version(self) -> str:
+        """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
+
+        Settings that only repeat a default make no other version.
+        """
+        return hashlib.sha256(rfc8785.dumps(self.content)).hexdigest()[:16]
+
+    @property
+    def content(self) -> dict[str, JsonValue]:
+        """What it says, without what only repeats a default."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
     def _terms(self, policy: str, facts: Facts) -> Terms:
         rules = {name: getattr(self, name) for name in Rules.model_fields}
         return Terms(
             policy=policy,
+            version=self.version,
             ask=self.ask,
             all_of=self.all_of,
             levels=tuple(level.over(self) for level in self.levels),
@@ -303,6 +322,7 @@ class Terms(Rules):
 
     Attributes:
         policy: The name of the policy it was taken from.
+        version: Which text of that policy it was; see `Routing.version`.
         ask: Whom to ask, where there is one level.
         levels: Who is asked one after the other, where there are several.
         under_ceiling: Whether the end may approve.
@@ -316,6 +336,7 @@ class Terms(Rules):
     """
 
     policy: str
+    version: str = ""
     ask: tuple[str, ...] = ()
     all_of: Groups = ()
     chains: tuple[tuple[int, int], ...] = ()

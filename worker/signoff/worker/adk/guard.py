@@ -22,18 +22,28 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 
+from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
-from signoff.core.base.errors import ApprovalExpired, DigestMismatch, NotCanonical, ToolInDoubt
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import (
+    ApprovalExpired,
+    DigestMismatch,
+    Frozen,
+    NotCanonical,
+    ReceiptRefused,
+    ToolInDoubt,
+)
+from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.actual import as_they_are, carrying, note_arguments
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
 from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.history import Invocation
+from signoff.worker.adk.history import Invocation, beside
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.nodes import watch_function_nodes
 from signoff.worker.adk.questions import NODE, is_node
@@ -45,6 +55,7 @@ from signoff.worker.adk.suspension import (
     stored,
     to_store,
 )
+from signoff.worker.adk.working import TurnFrozen, Working
 from signoff.worker.port import Fence
 from signoff.worker.turn_results import VALID_FOR
 
@@ -75,6 +86,7 @@ class GuardPlugin(BasePlugin):
 
     Attributes:
         journals: What code has called, and nobody was asked about.
+        working: The tools that run.
     """
 
     def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
@@ -86,6 +98,8 @@ class GuardPlugin(BasePlugin):
         self._nodes: dict[_Key, str] = {}
         self._begun: set[str] = set()
         self._stopped: dict[_Session, Exception] = {}
+        self._freezes = Freezes(ledger)
+        self.working = Working()
         watch_function_nodes()
 
     @contextmanager
@@ -114,22 +128,45 @@ class GuardPlugin(BasePlugin):
                 self._nodes.pop(key, None)
                 self._stopped.pop(key[:3], None)
 
+    @contextmanager
+    def suspending(self, run: Run) -> Iterator[None]:
+        """Let a freeze end a turn in a way that it can be taken up from.
+
+        Raises:
+            Frozen: A tool that the turn has come to is frozen.
+        """
+        try:
+            yield
+        except TurnFrozen as end:
+            raise end.error from None
+        finally:
+            self.working.forget((run.app, run.user, run.session))
+
     async def approval(self, approval_id: str) -> Approval:
         """Return an approval as it is by now, with the result of its tool."""
         return await self._ledger.approval(approval_id)
 
-    async def begin(self, nodes: Iterable[Approval], fence: Fence) -> None:
+    async def begin(
+        self, nodes: Iterable[Approval], fence: Fence, *, has_run: bool = False
+    ) -> None:
         """Mark approved nodes of a workflow as started, before the answer is given.
 
         No plugin stands before a node that is a function: what is not known to have begun must
         count as begun.
 
+        Args:
+            nodes: Their approvals.
+            fence: Adds that the session's lease is still ours.
+            has_run: Whether they are known to have run already.
+
         Raises:
             ToolInDoubt: One of them was started before, and not seen to finish.
+            Frozen: One of them is frozen; it was not started.
             LeaseLost: Somebody else runs the session by now.
         """
         for node in nodes:
-            if await self._ledger.decide_again(partial(self._begin, node.id, fence)):
+            begin = partial(self._begin, node.id, fence, has_run=has_run)
+            if await self._ledger.decide_again(begin):
                 self._begun.add(node.id)
 
     async def end(self, nodes: Iterable[Approval], fence: Fence, *, why: str = "") -> None:
@@ -138,13 +175,14 @@ class GuardPlugin(BasePlugin):
             self._begun.discard(node.id)
             await self._ledger.decide_again(partial(self._end, node.id, fence, why))
 
-    async def _begin(self, approval_id: str, fence: Fence) -> bool:
+    async def _begin(self, approval_id: str, fence: Fence, *, has_run: bool) -> bool:
         approval = await self._ledger.approval(approval_id)
         if approval.handoff is Handoff.FINISHED:
             return False
         _require_recorded(approval)
         await self._require_good(approval)
-        await self._hand_on(approval, Handoff.STARTED, fence)
+        starts = () if has_run else (approval.call.name,)
+        await self._hand_on(approval, Handoff.STARTED, fence, starts=starts)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
 
@@ -166,6 +204,7 @@ class GuardPlugin(BasePlugin):
     ) -> dict[str, Any] | None:
         """Answer a call in the tool's place, or let it go on to the tool's own entry."""
         self._require_not_stopped(tool_context)
+        await self.working.require_going(_session_of(tool_context))
         if tool_context.tool_confirmation is None:
             stand_before(tool, tool_context, _Asking(self, tool))
             return None
@@ -200,11 +239,15 @@ class GuardPlugin(BasePlugin):
             DigestMismatch: It is not the call that was approved.
             ToolInDoubt: It was started before, and not seen to finish.
             SessionGone: Somebody else has answered it.
+            TurnFrozen: It is frozen. Whatever else ran in this turn has ended by now.
             LeaseLost: Somebody else runs the session by now.
         """
-        await self._ledger.decide_again(
-            partial(self._enter, approval_id, fence, tool, args, context)
-        )
+        try:
+            await self._ledger.decide_again(
+                partial(self._enter, approval_id, fence, tool, args, context)
+            )
+        except Frozen as error:
+            await self.working.end(_session_of(context), error)
 
     async def _enter(
         self,
@@ -227,8 +270,36 @@ class GuardPlugin(BasePlugin):
         await self._require_startable(approval, context)
         if code is not None:
             await hand_over(self._ledger, approval, code, context)
-        await self._hand_on(approval, Handoff.STARTED, fence)
+        # Where code is suspended, the approval is about a call inside of the tool.
+        starts = {tool.name, *([approval.call.name] if approval.lets_run else [])}
+        await self._hand_on(approval, Handoff.STARTED, fence, starts=starts)
         log.info("tool.started", approval=approval.id, tool=tool.name)
+
+    async def frozen(self, tool: str, context: Context) -> Freeze | None:
+        """Return what stops a tool that nobody is asked about, None where nothing does."""
+        found = covering(await self._freezes.all(), context.session.app_name, (tool,))
+        return found[0] if found else None
+
+    async def require_thawed(
+        self, tool: BaseTool, args: dict[str, Any], context: ToolContext
+    ) -> None:
+        """Refuse to run a tool that nobody was asked about, where it is frozen.
+
+        So it is where another call that the model has made with it is frozen: ADK keeps results of
+        all of them or none, and whatever had run would run again.
+
+        Raises:
+            TurnFrozen: It is. Whatever else ran in this turn has ended by now.
+        """
+        freezes = await self._freezes.all()
+        if not freezes:
+            return
+        tools = [tool.name, *beside(context.session.events, context.function_call_id or "")]
+        found = covering(freezes, context.session.app_name, tools)
+        if not found or await tool.check_require_confirmation(copied(args), context):
+            return  # it will ask, and run nothing
+        stopped = next(one for one in tools if found[0].covers(found[0].app, one))
+        await self.working.end(_session_of(context), Frozen(found[0], stopped))
 
     async def _require_startable(self, approval: Approval, context: ToolContext) -> None:
         _require_recorded(approval)
@@ -339,12 +410,17 @@ class GuardPlugin(BasePlugin):
         await set_aside(self._ledger, tool, context)
 
     async def _require_good(self, approval: Approval) -> None:
-        """Refuse to start a call on a yes that has expired since the run went on.
+        """Refuse to start a call on a yes that is not proven, or has expired since the run went on.
 
         Raises:
-            ApprovalExpired: It has.
+            ReceiptRefused: Nothing proves that it was given.
+            KeyUnknown: It is signed with a key that is not here.
+            ApprovalExpired: It has expired.
         """
-        if approval.has_expired(await self._ledger.now(), self._valid_for):
+        now, receipts = await self._ledger.now(), self._ledger.receipts
+        if receipts is not None and (why := receipts.why_refused(approval, now)):
+            raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
+        if approval.has_expired(now, self._valid_for):
             raise ApprovalExpired(
                 f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
                 "not run. Ask the agent anew."
@@ -366,10 +442,13 @@ class GuardPlugin(BasePlugin):
         why: str = "",
         result: str = "",
         resumed: str = "",
+        starts: Iterable[str] = (),
     ) -> None:
         now = await self._ledger.now()
         after, events = approval.hand_on(handoff, now=now, why=why, result=result)
-        await self._ledger.commit(fence(Change().put(after, was=approval).note(events)))
+        change = Change().put(after, was=approval).note(events)
+        change.starting(approval.origin.app, starts, despite=approval.despite)
+        await self._ledger.commit(fence(change))
         if resumed:
             await snapshots.drop(self._ledger, resumed)
 
@@ -389,7 +468,9 @@ class _Asking:
             # A callback has put one there.
             return _unknown(self.tool)
         got = copied(args)
-        result = await inner(args)
+        await self.guard.require_thawed(self.tool, args, context)
+        with self.guard.working.on(_session_of(context)):
+            result = await inner(args)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
         await self.guard.set_aside(self.tool, context)
@@ -417,7 +498,8 @@ class _Entering:
         with self._final(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
-            result = await inner(own)
+            with self.guard.working.on(_session_of(context)):
+                result = await inner(own)
         except Exception as error:
             # It has run. A cancelled tool may have done its work or not: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"

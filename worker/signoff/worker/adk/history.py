@@ -264,6 +264,15 @@ def original_call(events: Sequence[Event], call_id: str) -> types.FunctionCall |
     return None
 
 
+def beside(events: Sequence[Event], call_id: str) -> list[str]:
+    """Return the names of the tools that the model has called in one event with this call."""
+    for event in reversed(events):
+        calls = event.get_function_calls()
+        if any(call.id == call_id for call in calls):
+            return [call.name or "" for call in calls if call.id != call_id]
+    return []
+
+
 def require_same_call(
     events: Sequence[Event], session: str, approval: Approval, *, guarded: bool = False
 ) -> None:

@@ -86,6 +86,7 @@ class AdkRuntime:
             AppNotFound: The agent does not load.
             TurnLost: A worker died in the turn, and ADK cannot take it up.
             LeaseLost: Somebody else runs the session by now, and code called nothing more here.
+            Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
         runner = self.apps.runner(run.app)
@@ -113,7 +114,7 @@ class AdkRuntime:
             )
         elif before.started and not _on_node_path(runner):
             message = await self._said_again(runner, session, run, message)
-        with self.guard.journals.of(run, fence):
+        with self.guard.suspending(run), self.guard.journals.of(run, fence):
             turn = await self._drain(runner, run, message)
         self._require_whole(runner, run, await self._require_session(run), turn)
         return turn
@@ -129,6 +130,7 @@ class AdkRuntime:
             TurnLost: A worker died in the turn, and ADK cannot take it up.
             AnswerNotTaken: ADK was given an answer, and has not gone on from it.
             LeaseLost: Somebody else runs the session by now; the tool was not started here.
+            Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
         runner = self.apps.runner(run.app)
@@ -154,7 +156,11 @@ class AdkRuntime:
                 return self._with_note(runner, run, session, turn_of(run, before))
         runner = self._for_the_rest(runner, session, run)
         nodes = [one for one in approvals if is_node(one) and one.state is State.APPROVED]
-        with self.guard.expecting(approvals, fence), self.guard.journals.of(run, fence):
+        with (
+            self.guard.suspending(run),
+            self.guard.expecting(approvals, fence),
+            self.guard.journals.of(run, fence),
+        ):
             await self.guard.begin(nodes, fence)
             try:
                 await self._answer(runner, run, session, replies)
@@ -217,7 +223,7 @@ class AdkRuntime:
             if fresh.lets_run and fresh.handoff is Handoff.RECORDED:
                 # Another plugin has answered in the tool's place, before the guard was asked, or a
                 # node that was in doubt has run.
-                await self.guard.begin([fresh], fence)
+                await self.guard.begin([fresh], fence, has_run=True)
                 await self.guard.end([fresh], fence, why="its result was in the session already")
 
     def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:

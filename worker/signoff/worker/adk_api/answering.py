@@ -39,7 +39,7 @@ CHANNEL: Final = "api"
 
 _ROUTING: Final = 20.0
 
-_NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired"}
+_NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired", Handoff.VOID: "expired"}
 """What counts the questions under one id, by what has become of the answer to the last one."""
 
 

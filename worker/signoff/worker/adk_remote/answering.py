@@ -16,7 +16,7 @@ from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run
-from signoff.core.base.errors import SessionGone, ToolInDoubt
+from signoff.core.base.errors import ReceiptRefused, SessionGone, ToolInDoubt
 from signoff.worker.adk.history import require_same_call
 from signoff.worker.adk.questions import is_node, is_request, request_of
 from signoff.worker.adk_remote.reading import View
@@ -149,9 +149,18 @@ class Answering:
         Raises:
             Conflict: Somebody else has noted it meanwhile.
             LeaseLost: Somebody else runs the session by now.
+            Frozen: A tool that it lets run is frozen; nothing is to be posted.
+            ReceiptRefused: Nothing proves that one of them was decided so.
+            KeyUnknown: One of them is signed with a key that is not here.
         """
         if not self.version:
+            now, receipts = await self.ledger.now(), self.ledger.receipts
+            for one in self.approvals if receipts is not None else ():
+                if receipts is not None and (why := receipts.why_refused(one, now)):
+                    raise ReceiptRefused(f"{one.call.name}() of approval {one.id}: {why}.")
             change = Change().put_raw(self.key, json.dumps(self.before), ttl=_KEEP)
+            for one in self.approved:
+                change.starting(one.origin.app, [one.call.name], despite=one.despite)
             await self.ledger.commit(self.fence(change))
             self.version = 1
 

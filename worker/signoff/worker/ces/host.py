@@ -19,7 +19,7 @@ from signoff.worker.adk.entering import copied
 from signoff.worker.adk.journals import first_id
 from signoff.worker.ces import http
 from signoff.worker.ces.errors import CodeError, CodeFailed, SnapshotRefused
-from signoff.worker.ces.journal import Call, Journal, Outcome
+from signoff.worker.ces.journal import Call, Journal, Outcome, frozen
 from signoff.worker.ces.rules import Rules
 from signoff.worker.ces.sandbox import Answer, Done, Held
 from signoff.worker.ces.translate import variables
@@ -103,8 +103,8 @@ class CodeHost:
             except http.HttpRefused as error:
                 return self._answer(state, {"error": str(error)})
         name, shown = _named(kind, args)
-        if self._facts_ask(name, shown) and not await self._was_made(kind, args):
-            return self._held(kind, args, Held(name, shown), state)
+        if (waits := await self._waits(name, shown)) and not await self._was_made(kind, args):
+            return self._held(kind, args, waits, state)
         return await self.perform(kind, args, state)
 
     async def perform(
@@ -223,6 +223,14 @@ class CodeHost:
             )
         self.pending = [kind, args]
         return held
+
+    async def _waits(self, name: str, shown: dict[str, Any], hint: str = "") -> Held | None:
+        """Return a call that has to be asked about, or is frozen: then code stops at it too."""
+        if self._facts_ask(name, shown):
+            return Held(name, shown, hint=hint)
+        if name in VARIABLES or (freeze := await frozen(self.context, name)) is None:
+            return None
+        return Held(name, shown, hint=f"{hint} {freeze.stops} is frozen: {freeze.why}.".lstrip())
 
     async def _was_made(self, kind: str, args: dict[str, Any]) -> bool:
         if self.journal is None or kind in VARIABLES:
@@ -361,9 +369,10 @@ class CodeHost:
                 return answer, asked
             asked, sure = answer["onwards"], False
             name, shown = _named("http", asked)
-            if self._facts_ask(name, shown) and not await self._was_made("http", asked):
-                came = asked[http.FROM][-1]
-                return Held(name, shown, hint=f"{came} was requested, and redirects here."), asked
+            hint = f"{asked[http.FROM][-1]} was requested, and redirects here."
+            waits = await self._waits(name, shown, hint)
+            if waits is not None and not await self._was_made("http", asked):
+                return waits, asked
 
 
 async def _sent(rules: Rules, asked: dict[str, Any]) -> Outcome:

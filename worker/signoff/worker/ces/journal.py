@@ -18,6 +18,7 @@ from google.adk.agents.context import Context
 
 from signoff.broker.suspended import journals
 from signoff.core.base.errors import ToolInDoubt
+from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.journals import Journals, first_id, own_events
 from signoff.worker.ces.sandbox import Answer, Held
@@ -207,15 +208,30 @@ def has_guard(context: Context) -> bool:
     return _journals(context) is not None
 
 
+async def frozen(context: Context, tool: str) -> Freeze | None:
+    """Return what stops a tool that code calls, None where nothing does.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    guard = _guard(context)
+    return None if guard is None else await guard.frozen(tool, context)
+
+
 def _answers(context: Context) -> int:
     mine = [one for one in context.session.events if one.invocation_id == context.invocation_id]
     return sum(one.author == "user" for one in mine)
 
 
 def _journals(context: Context) -> Journals | None:
+    guard = _guard(context)
+    return None if guard is None else guard.journals
+
+
+def _guard(context: Context) -> GuardPlugin | None:
     invocation = context._invocation_context  # noqa: SLF001 -- the plugins are nowhere else
     plugins = invocation.plugin_manager.plugins
-    return next((one.journals for one in plugins if isinstance(one, GuardPlugin)), None)
+    return next((one for one in plugins if isinstance(one, GuardPlugin)), None)
 
 
 def _key(call: Call) -> str:

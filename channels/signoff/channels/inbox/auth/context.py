@@ -120,6 +120,8 @@ class AuthContext:
         person = self._decisions.directory.get(session.person) if session is not None else None
         if session is None or person is None:
             raise SignInFirst
+        # Every page says who is away by now, and what is frozen.
+        await self._decisions.roster.refresh()
         return Visit(request, session, person)
 
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:

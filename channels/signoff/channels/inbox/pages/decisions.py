@@ -56,7 +56,7 @@ REASON: Final = "#reason"
 SPAN: Final = "#span"
 """What is no field of the payload, where it is said what is wrong with a form."""
 
-_STRICT: Final = frozenset({"approve", "reassign"})
+_STRICT: Final = frozenset({"approve", "glass", "reassign"})
 """What takes a second factor where a yes does: a session alone hands on no more than it may decide.
 A no counts without, as by mail."""
 
@@ -107,6 +107,7 @@ class MovePages(Pages):
         wanted: dict[str, Callable[[Sent, Directory], Move]] = {
             "approve": lambda sent, _: _approval(sent),
             "reject": lambda sent, _: moves.Reject(reason=sent.text("reason")),
+            "glass": lambda sent, _: moves.BreakGlass(reason=sent.text("reason")),
             "claim": lambda *_: moves.Claim(),
             "release": lambda sent, _: moves.Release(reason=sent.text("reason")),
             "reassign": _reassignment,

@@ -30,6 +30,7 @@ from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Status
+from signoff.core.cards.card import frozen_words
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
@@ -227,6 +228,7 @@ class ListPages(Pages):
             live=Live("list", now),
             source=source,
             count=count if source.counts else 0,
+            frozen=[frozen_words(one) for one in directory.freezes],
             lines=[line(one, person, directory, now) for one in part.found],
             wanted=wanted,
             first=_address(source, wanted),

@@ -140,6 +140,9 @@ def _chips(
         kinds = {State.APPROVED: "yes", State.REJECTED: "no", State.TIMED_OUT: "late"}
         text = one_line(approval.outcome(directory))
         yield Chip(text[:1].upper() + text[1:], kinds.get(approval.state, "quiet"))
+    if approval.frozen_by(directory.freezes):
+        yield Chip("Frozen", "late")
+    if approval.state is not State.PENDING:
         return
     if approval.step_of(person.id) is not None:
         yield Chip("Confirm your approval")

@@ -72,6 +72,7 @@ class May:
         withdraw: Take the question back.
         remind: Have those reminded whose answer is awaited.
         extend: How much may be added to the deadline; none where it may not be moved.
+        glass: Run it alone.
         hand_on: Whose places may be given to others.
         to: To whom, as far as they are to be listed.
     """
@@ -86,6 +87,7 @@ class May:
     withdraw: bool = False
     remind: bool = False
     extend: timedelta = timedelta()
+    glass: bool = False
     hand_on: tuple[Person, ...] = ()
     to: tuple[Person, ...] = ()
 
@@ -128,8 +130,9 @@ def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
 
 def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:
     """Return what a person may do now: whatever the approval itself would take from them."""
+    glass = _taken(lambda: approval.may_break_glass(person, directory, now=now))
     if approval.state is not State.PENDING:
-        return May()
+        return May(glass=glass)
     who = collaboration.acting(approval, person, directory)
     claim = approval.claim_at(now)
     several = bool(approval.queues) or len(approval.ballot.awaited) > 1
@@ -151,6 +154,7 @@ def may(approval: Approval, person: Person, directory: Directory, now: datetime)
         withdraw=mine or isinstance(who, Operator),
         remind=_taken(lambda: collaboration.remind_now(approval, who, directory, now=now)),
         extend=collaboration.time_to_add(approval) if extend else timedelta(),
+        glass=glass,
         hand_on=places,
         to=to,
     )

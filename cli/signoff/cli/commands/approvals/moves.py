@@ -222,8 +222,30 @@ def extend(
     _make(ctx, approval_id, want, said, as_json=as_json)
 
 
+def break_glass(
+    ctx: typer.Context,
+    approval_id: ApprovalId,
+    *,
+    person: As,
+    reason: Reason,
+    as_json: Json = False,
+) -> None:
+    """Run a frozen or unanswered call alone. The policy names who may (`break_glass`).
+
+    Everybody who is asked is told, with the reason.
+    """
+
+    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
+        from signoff.core.approvals import moves  # noqa: PLC0415
+
+        return moves.BreakGlass(reason=reason), actor_of(decisions.directory, person)
+
+    _make(ctx, approval_id, want, lambda _, __: "it runs, and everybody is told", as_json=as_json)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to ``signoff approvals``."""
+    app.command("break-glass")(break_glass)
     for one in (claim, release, reassign, remind, ask, comment, extend):
         app.command()(one)
 

@@ -15,7 +15,7 @@ from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import Kind
-from signoff.core.approvals.run import Run
+from signoff.core.approvals.run import WHOLE_APP, Run
 from signoff.core.base.durations import coarse
 from signoff.core.base.moments import in_its_zone, zone_name
 from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
@@ -113,10 +113,11 @@ def approvals_table(
         pending = one.state is State.PENDING
         here = advance(one, directory, now=now, turns=turns)[0] if pending else one
         due = one.deadline - now if one.deadline and pending else None
+        frozen = ", frozen" if one.frozen_by(directory.freezes) else ""
         add(
             made,
             one.id,
-            state_text(one.state.value),
+            state_text(one.state.value).append(frozen, "bold yellow"),
             asked_for(one, directory),
             _name(directory, one.origin.user),
             awaited_by(here, directory) if here.state is State.PENDING else "",
@@ -133,7 +134,7 @@ def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
         add(
             made,
             run.id,
-            state_text(run.state.value),
+            state_text(run.state.value).append(", frozen" if run.held else "", "bold yellow"),
             run.app,
             run.user,
             moment(run.submitted_at, directory),
@@ -256,6 +257,7 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
         "session": run.session,
         "submitted": moment(run.submitted_at, directory),
         "waits for": ", ".join(run.waiting),
+        "frozen at": "the whole app" if run.held == WHOLE_APP else run.held,
         "last word": run.text,
         "problem": run.problem,
         "trace": run.trace,
@@ -281,6 +283,13 @@ def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> di
     return data
 
 
+def _policy(approval: Approval) -> str:
+    """Name the policy and its version; see `signoff policy history`."""
+    if (terms := approval.terms) is None:
+        return "not routed yet"
+    return one_line(f"{terms.policy} {terms.version}".rstrip())
+
+
 def _claim(approval: Approval, directory: Directory) -> str:
     claim = approval.claimed if approval.state is State.PENDING else None
     return (
@@ -299,7 +308,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "requester": one_line(_name(directory, origin.user)),
         "hint": shape.hint,
         "agent said": shape.said,
-        "policy": one_line(approval.terms.policy) if approval.terms else "not routed yet",
+        "policy": _policy(approval),
         "level": shape.level,
         "approved so far": shape.progress,
         "informed": one_line(", ".join(_name(directory, one) for one in approval.informed)),

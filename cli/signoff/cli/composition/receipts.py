@@ -1,0 +1,144 @@
+"""Where the keys of receipts are: in the settings, or in a folder beside them."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from joserfc.jwk import OKPKey
+
+from signoff.broker.receipts import Receipts, key_text, keys_text, read_key, read_keys
+from signoff.broker.server.private import private_folder, private_text
+from signoff.cli.config.settings import Settings
+from signoff.core.base.errors import ConfigError
+
+
+def open_receipts(settings: Settings, *, signs: bool = True) -> Receipts:
+    """Return what signs and verifies in this process.
+
+    Args:
+        settings: The settings.
+        signs: Whether the process decides; a worker does not, and has no private key.
+
+    Raises:
+        ConfigError: The public keys cannot be read.
+    """
+    public_keys(settings)  # what cannot be read is said at the start
+    return Receipts(
+        lambda: public_keys(settings),
+        cache(lambda: private_key(settings)) if signs else None,
+        unsigned_until=settings.receipts.unsigned_until,
+    )
+
+
+def private_file(settings: Settings) -> Path:
+    """Return where the private key is, if the settings do not have it."""
+    return settings.state_folder / "receipts" / "private" / "key.json"
+
+
+def public_file(settings: Settings) -> Path:
+    """Return where the public keys are, if the settings do not have them."""
+    return settings.state_folder / "receipts" / "public" / "keys.json"
+
+
+def private_key(settings: Settings) -> OKPKey:
+    """Return the key to sign with; it is made where there is none.
+
+    Raises:
+        ConfigError: It cannot be read or made.
+    """
+    if text := settings.receipts.private_key.get_secret_value():
+        return _private(text, "receipts.private_key")
+    file = private_file(settings)
+    try:
+        if not file.exists():
+            _make(settings, file)
+        key = _private(file.read_text("ascii"), str(file))
+        _publish(settings, key)
+    except OSError as error:
+        raise ConfigError(
+            f"the key that signs decisions cannot be kept in {error.filename}: {error.strerror}. "
+            "Let this user write there, or set SIGNOFF_RECEIPTS__PRIVATE_KEY and "
+            "SIGNOFF_RECEIPTS__PUBLIC_KEYS (`signoff receipt new-key` prints both).",
+            key="receipts.private_key",
+        ) from error
+    return key
+
+
+def public_keys(settings: Settings) -> list[OKPKey]:
+    """Return the keys to verify with, none where none was made yet.
+
+    Raises:
+        ConfigError: They cannot be read.
+    """
+    text, place = settings.receipts.public_keys, "receipts.public_keys"
+    if not text:
+        file = public_file(settings)
+        text, place = (file.read_text("ascii") if file.exists() else ""), str(file)
+    try:
+        return read_keys(text) if text else []
+    except ValueError as error:
+        raise ConfigError(f"it cannot be read: {error}", key=place) from error
+
+
+def _publish(settings: Settings, key: OKPKey) -> None:
+    """Add a key to the file of public keys, if the settings do not have them.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if settings.receipts.public_keys:
+        return
+    known = public_keys(settings)
+    text = keys_text([*known, key])
+    if text != keys_text(known):
+        file = public_file(settings)
+        private_folder(file.parent)
+        private_text(file, text)
+
+
+def rotate(settings: Settings) -> OKPKey:
+    """Make another key in the folder; what the earlier one has signed stays verifiable.
+
+    Raises:
+        ConfigError: The settings have the key.
+        OSError: It cannot be written.
+    """
+    if settings.receipts.private_key.get_secret_value():
+        raise ConfigError(
+            "the settings have the key: take another one from `signoff receipt new-key`.",
+            key="receipts.private_key",
+        )
+    private_key(settings)
+    key = OKPKey.generate_key("Ed25519", private=True)
+    _publish(settings, key)
+    private_text(private_file(settings), key_text(key, private=True))
+    return key
+
+
+def _make(settings: Settings, file: Path) -> None:
+    """Make the key, unless another process is faster."""
+    private_folder(settings.state_folder)
+    private_folder(file.parent)
+    part = file.with_name(f"{os.getpid()}.part")
+    key = OKPKey.generate_key("Ed25519", private=True)
+    private_text(part, key_text(key, private=True))
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        pass
+    finally:
+        part.unlink()
+
+
+def _private(text: str, place: str) -> OKPKey:
+    try:
+        key = read_key(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{error}. Make one with `signoff receipt new-key`.", key=place
+        ) from error
+    if not key.is_private:
+        raise ConfigError("it is a public key, which signs nothing", key=place)
+    return key

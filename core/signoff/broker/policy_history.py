@@ -1,0 +1,81 @@
+"""The history of the policies in the ledger, noted by each process that routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import RecordUnreadable
+from signoff.core.base.model import read_stored
+from signoff.core.policies.history import PolicyVersion, fresh_versions
+from signoff.core.policies.policy import Fallback, Policy
+
+KEY: Final = "policies"
+
+_RECORD: Final = TypeAdapter(tuple[PolicyVersion, ...])
+_MOST: Final = 1000
+"""Versions that are kept, the latest ones; the audit names all."""
+
+
+async def history(ledger: Ledger) -> tuple[PolicyVersion, ...]:
+    """Return the versions that are known, the oldest first.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+        RecordUnreadable: A newer version of Signoff has written them.
+    """
+    return _read(await ledger.raw(KEY))
+
+
+async def note_policies(
+    ledger: Ledger, policies: Sequence[Policy], fallback: Fallback, *, by: str
+) -> tuple[PolicyVersion, ...]:
+    """Note the versions that settings have and the history does not; return those.
+
+    Args:
+        ledger: Where.
+        policies: Of the settings, in their order.
+        fallback: The default.
+        by: Who has loaded them.
+
+    Raises:
+        LedgerError: It could not be committed.
+    """
+
+    async def attempt() -> tuple[PolicyVersion, ...]:
+        record = await ledger.raw(KEY)
+        known = _read(record)
+        fresh = fresh_versions(known, policies, fallback, now=await ledger.now(), by=by)
+        if not fresh:
+            return ()
+        was = {one.policy: one.version for one in known}
+        kept = (*known, *fresh)[-_MOST:]
+        data = _RECORD.dump_json(kept, exclude_defaults=True).decode()
+        change = Change().put_raw(KEY, data, was=record[0] if record else 0)
+        change.note(_event(one, was.get(one.policy, "")) for one in fresh)
+        await ledger.commit(change)
+        return fresh
+
+    return await ledger.decide_again(attempt)
+
+
+def _event(one: PolicyVersion, was: str) -> Event:
+    more = {"policy": one.policy, "version": one.version, "was": was}
+    return Event(
+        what=What.POLICY_CHANGED,
+        at=one.at,
+        by=one.by,
+        more={name: value for name, value in more.items() if value},
+    )
+
+
+def _read(record: tuple[int, str] | None) -> tuple[PolicyVersion, ...]:
+    try:
+        return () if record is None else read_stored(_RECORD, record[1])
+    except ValidationError as error:
+        raise RecordUnreadable(KEY, str(error)) from error

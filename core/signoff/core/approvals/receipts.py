@@ -1,0 +1,106 @@
+"""What a receipt states about a decision: the payload of a signed statement (RFC 7515).
+
+A receipt is signed by the process that decides, and verified by the one that runs the tool. What it
+states follows from the approval alone, so an approval that was changed since does not fit it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.parts import approval_id
+from signoff.core.payloads.digest import digest, require_canonical
+
+ISSUER: Final = "signoff"
+
+DECIDED: Final = frozenset({State.APPROVED, State.REJECTED})
+"""The states that take a receipt: both give the agent what somebody has said. The other ends give
+it nothing, and a worker may bring them about."""
+
+
+def statement(approval: Approval) -> dict[str, JsonValue]:
+    """Return what a receipt states about an approval that was decided.
+
+    Texts that people wrote and values are there by their hash: a receipt goes to others.
+    """
+    decision, terms, origin = approval.decision, approval.terms, approval.origin
+    said: dict[str, JsonValue] = {
+        "iss": ISSUER,
+        "sub": approval.id,
+        "state": approval.state.value,
+        "kind": approval.kind.value,
+        "tool": approval.call.name,
+        "digest": approval.digest,
+        "app": origin.app,
+        "user": origin.user,
+        "run": origin.run,
+        "policy": terms.policy if terms is not None else "",
+        "policy_version": terms.version if terms is not None else "",
+        "valid_for": _seconds(approval),
+        "by": list(approval.decided_by),
+    }
+    if decision is not None:
+        said |= {
+            "iat": int(decision.at.timestamp()),
+            "at": decision.at.isoformat(),
+            "channel": decision.channel,
+            "reason": _hash(decision.reason),
+            "values": _hash(decision.payload),
+            "proposal": _hash(decision.proposal),
+            "grant": decision.grant,
+        }
+    if (glass := approval.glass) is not None:
+        said["glass"] = {
+            "by": glass.by,
+            "at": glass.at.isoformat(),
+            "reason": _hash(glass.reason),
+            "despite": list(glass.despite),
+        }
+    return said
+
+
+def claims(
+    approval: Approval, *, proof: Mapping[str, JsonValue], entry: str
+) -> dict[str, JsonValue]:
+    """Return the payload of a receipt.
+
+    Args:
+        approval: As it was decided.
+        proof: How it is known who decided: what the audit notes of it.
+        entry: The SHA-256 of the audit's entry about the decision, of which its link is made.
+    """
+    return {**statement(approval), "proof": dict(proof), "entry": entry}
+
+
+def why_not_about(approval: Approval, said: Mapping[str, object]) -> str:
+    """Say why a receipt is not about an approval as it stands; "" where it is."""
+    if approval.id != approval_id(approval.origin):
+        return "its id does not belong to its session and call"
+    if approval.digest != digest(approval.call.name, approval.call.args):
+        return "its digest is not that of its call"
+    for name, value in statement(approval).items():
+        if said.get(name) != value:
+            return f"its {name} is not what was signed"
+    if "glass" in said and approval.glass is None:
+        return "its glass is not what was signed"
+    return ""
+
+
+def _seconds(approval: Approval) -> JsonValue:
+    terms = approval.terms
+    if terms is None or terms.valid_for is None:
+        return None
+    return int(terms.valid_for.total_seconds())
+
+
+def _hash(value: JsonValue) -> JsonValue:
+    if value is None or value == "":
+        return None
+    canonical = require_canonical(value, "What a decision says")
+    return "sha256:" + hashlib.sha256(canonical).hexdigest()

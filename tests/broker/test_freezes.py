@@ -1,0 +1,202 @@
+"""`signoff freeze` in the ledger: audited, shown on cards, and overruled by one person."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders import CLEO, MARA, RILEY, paused
+from deciding import Desk
+from signoff.broker import stages
+from signoff.broker.freezes import Freezes
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import TellMove
+from signoff.channels.pipeline.notices import tell_move
+from signoff.core.approvals import moves
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.moves import Actor
+from signoff.core.approvals.parts import Assurance
+from signoff.core.base.errors import (
+    AlreadyDecided,
+    ApprovalError,
+    FreezeRefused,
+    Frozen,
+    NotAnApprover,
+    NotShownInFull,
+    OwnRequest,
+    ReasonNeeded,
+    SecondFactorNeeded,
+)
+from signoff.core.cards.card import card
+
+WHY = "the bank called"
+
+
+async def frozen(ledger: Ledger, **scope: str) -> Freezes:
+    """Freeze something, as an operator does."""
+    freezes = Freezes(ledger)
+    await freezes.freeze(by="ops", why=WHY, **scope)
+    return freezes
+
+
+async def events(ledger: Ledger, what: What) -> list[Event]:
+    """Return the entries of one kind."""
+    found = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
+    return [one for one in found if one.what is what]
+
+
+async def with_glass(ledger: Ledger, **terms: object) -> Approval:
+    """Return an approval that Mara and Cleo are asked about, and that Cleo may run alone."""
+    _, (was,) = await paused(ledger)
+    assert was.terms is not None
+    changed = was.terms.model_copy(update={"break_glass": ("cleo",), **terms})
+    after = was.model_copy(update={"terms": changed})
+    await ledger.commit(Change().put(after, was=was))
+    return await ledger.approval(was.id)
+
+
+async def start(ledger: Ledger, approval_id: str) -> None:
+    """Note that the call of an approval is started, as the guard does."""
+    was = await ledger.approval(approval_id)
+    after, noted = was.hand_on(Handoff.STARTED, now=await ledger.now())
+    change = Change().put(after, was=was).note(noted)
+    change.starting(was.origin.app, [was.call.name], despite=was.despite)
+    await ledger.commit(change)
+
+
+def breaking(reason: str = "the plane leaves at noon") -> moves.BreakGlass:
+    """Return the move."""
+    return moves.BreakGlass(reason=reason)
+
+
+async def test_a_freeze_and_its_end_are_in_the_audit(ledger: Ledger) -> None:
+    """Both say who, why and what; the chain stays whole."""
+    freezes = await frozen(ledger, app="finance", tool="reimburse")
+    await freezes.thaw(app="finance", tool="reimburse", by="dan", why="all clear")
+    (began,), (ended,) = await events(ledger, What.FROZEN), await events(ledger, What.THAWED)
+    assert (began.by, began.why, ended.by, ended.why) == ("ops", WHY, "dan", "all clear")
+    assert (began.more["app"], began.more["tool"]) == ("finance", "reimburse")
+    assert began.more["id"] == ended.more["id"]
+    assert await freezes.all() == ()
+    await audit.verify(ledger.store)
+
+
+async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
+    """What is refused says what stands there instead."""
+    freezes = await frozen(ledger, tool="reimburse")
+    with pytest.raises(FreezeRefused, match="ops has frozen reimburse\\(\\) already: the bank"):
+        await freezes.freeze(tool="reimburse", by="dan", why="again")
+    with pytest.raises(FreezeRefused, match="Say why"):
+        await freezes.freeze(tool="pay", by="dan", why=" ")
+    with pytest.raises(FreezeRefused, match=r"everything is not frozen\. Frozen is reimburse"):
+        await freezes.thaw(by="dan")
+    assert [one.stops for one in await freezes.all()] == ["reimburse()"]
+
+
+async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, desk: Desk) -> None:
+    """Every card is made with the people as they are now, and so with what is frozen."""
+    _, (approval,) = await paused(ledger)
+    was = await ledger.approval(approval.id)
+    delivered = tuple(one.model_copy(update={"receipt": "r1"}) for one in was.asked)
+    after = was.model_copy(update={"asked": delivered})
+    await ledger.commit(Change().put(after, was=was))
+    before = (await ledger.backlog()).get(stages.deliver("email"), 0)
+
+    await frozen(ledger, tool="reimburse")
+    await desk.roster.refresh()
+    told = card(after, desk.directory).warnings
+    assert told == (
+        "Reimburse() is frozen by ops: the bank called. An approved call waits until it is thawed.",
+    )
+    assert (await ledger.backlog())[stages.deliver("email")] == before + len(after.asked)
+
+    await Freezes(ledger).thaw(tool="reimburse", by="ops")
+    await desk.roster.refresh()
+    assert card(after, desk.directory).warnings == ()
+
+
+async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, desk: Desk) -> None:
+    """It starts despite the freezes of that moment, and of no later one."""
+    approval = await with_glass(ledger)
+    await desk.approve(approval.id, MARA, channel="cli")
+    freezes = await frozen(ledger, tool="reimburse")
+    with pytest.raises(Frozen):
+        await start(ledger, approval.id)
+    done = await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+    assert (done.state, done.glass is not None and done.glass.by) == (State.APPROVED, "cleo")
+    await freezes.thaw(tool="reimburse", by="ops")
+    await freezes.freeze(tool="reimburse", by="ops", why="once more")
+    with pytest.raises(Frozen, match="once more"):
+        await start(ledger, approval.id)
+    done = await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+    await start(ledger, approval.id)
+    assert (await ledger.approval(approval.id)).handoff is Handoff.STARTED
+
+
+async def test_one_person_may_run_an_unanswered_call_alone(ledger: Ledger, desk: Desk) -> None:
+    """It is approved by them, and everything that is shown of it says how."""
+    approval = await with_glass(ledger, quorum=2)
+    done = await desk.made(approval.id, breaking(), CLEO, channel="cli")
+    assert done.state is State.APPROVED
+    assert done.outcome(desk.directory) == "approved by Cleo Park alone, who broke the glass"
+    assert card(done, desk.directory).warnings == (
+        "Cleo Park broke the glass: the plane leaves at noon",
+    )
+    (broken,) = await events(ledger, What.GLASS_BROKEN)
+    assert (broken.by, broken.why) == ("cleo", "the plane leaves at noon")
+    await start(ledger, approval.id)
+
+
+async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, desk: Desk) -> None:
+    """All but the one who has done it, once each."""
+    approval = await with_glass(ledger)
+    done = await desk.made(approval.id, breaking(), CLEO, channel="cli")
+    (broken,) = await events(ledger, What.GLASS_BROKEN)
+    work = TellMove.of(broken, version=done.version)
+    change = tell_move(Change(), work, done, desk.directory, now=await ledger.now())
+    bodies = [json.loads(str(one["body"])) for one in change.items]
+    assert [one["person"] for one in bodies] == ["mara"]
+    assert bodies[0]["headline"].startswith("ALARM: Cleo Park broke the glass")
+    assert "the plane leaves at noon" in bodies[0]["text"]
+    stage_items = await ledger.claim(stages.ROUTE)
+    told = [item.work for item in stage_items.items if isinstance(item.work, TellMove)]
+    assert What.GLASS_BROKEN in {one.move for one in told}
+
+
+@pytest.mark.parametrize(
+    ("actor", "reason", "error"),
+    [
+        (Actor(MARA, "cli"), "urgent", NotAnApprover),
+        (Actor(RILEY, "cli"), "urgent", OwnRequest),
+        (Actor(CLEO, "cli"), "  ", ReasonNeeded),
+        (Actor(CLEO, "email"), "urgent", NotShownInFull),
+        (Actor(CLEO, "slack"), "urgent", NotShownInFull),
+    ],
+)
+async def test_nobody_else_breaks_the_glass(
+    ledger: Ledger, desk: Desk, actor: Actor, reason: str, error: type[ApprovalError]
+) -> None:
+    """Not who is asked, nor the requester even if named, nor without a reason, nor by a mail."""
+    approval = await with_glass(ledger, break_glass=("cleo", "riley"))
+    await frozen(ledger)
+    outcome = await desk.take(approval.id, breaking(reason), actor)
+    with pytest.raises(error):
+        outcome.approval_or_raise()
+    assert (await ledger.approval(approval.id)).glass is None
+    assert len(await events(ledger, What.REFUSED_ANSWER)) == 1
+
+
+async def test_breaking_the_glass_takes_what_an_approval_takes(ledger: Ledger, desk: Desk) -> None:
+    """Where a yes takes a second factor so does this, and what is over stays over."""
+    approval = await with_glass(ledger, second_step=True)
+    with pytest.raises(SecondFactorNeeded):
+        await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+    proven = Actor(CLEO, "inbox", assurance=Assurance.SECOND_FACTOR)
+    done = (await desk.take(approval.id, breaking(), proven)).approval_or_raise()
+    assert done.state is State.APPROVED
+    with pytest.raises(AlreadyDecided):
+        await desk.made(approval.id, breaking(), CLEO, channel="inbox")

@@ -1,0 +1,121 @@
+"""Every way to a decision signs it: people, timers, policies and grants."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from joserfc.jwk import OKPKey
+
+from builders import MARA, make_approval, people
+from deciding import Desk
+from signoff.broker.grants import Grants
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.limits.allowances import Allowances
+from signoff.broker.receipts import Receipts, keys_text, read_keys
+from signoff.broker.timers.due import Due
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.parts import Asked
+from signoff.core.policies.policy import (
+    Effect,
+    Fallback,
+    GrantRules,
+    OnTimeout,
+    Policy,
+    Terms,
+)
+from signoff.core.routing.selection import Choice, choose
+from signoff.testing import VirtualClock
+
+KEY = OKPKey.generate_key("Ed25519", private=True)
+SIGNS = Receipts(lambda: read_keys(keys_text([KEY])), lambda: KEY)
+VERIFIES = Receipts(lambda: read_keys(keys_text([KEY])))
+
+GRANTS = Terms(policy="expenses", ask=("mara",), grants=GrantRules(who=("mara",)))
+
+
+@pytest.fixture
+def signing(still_ledger: Ledger) -> Ledger:
+    """The ledger of a process that holds the private key."""
+    still_ledger.receipts = SIGNS
+    return still_ledger
+
+
+async def opened(ledger: Ledger, terms: Terms | None = None) -> Approval:
+    """Return an approval that a run waits for; routed by these terms, if any."""
+    run = await Desk(ledger, people()).submit("finance", "Reimburse me", user="riley")
+    fresh = make_approval(now=await ledger.now())
+    origin = fresh.origin.model_copy(update={"run": run.id, "session": run.session})
+    approval, events = Approval.open(
+        origin, fresh.call, hint="", template=None, now=await ledger.now()
+    )
+    if terms is not None:
+        mara = Asked(person="mara", channel="email", address=MARA.email)
+        approval, more = approval.ask(terms, (mara,), now=await ledger.now())
+        events = (*events, *more)
+    stands = await ledger.run(run.id)
+    change = Change().put(approval, was=None).note(events)
+    await ledger.commit(change.put(stands.paused([approval.id]), was=stands))
+    return await ledger.approval(approval.id)
+
+
+async def test_silence_that_approves_is_signed_by_those_who_can(
+    signing: Ledger, clock: VirtualClock
+) -> None:
+    """A worker's timers leave it to a process that holds the key."""
+    terms = Terms(
+        policy="expenses",
+        ask=("mara",),
+        within="1h",
+        on_timeout=OnTimeout.APPROVE,
+        under_ceiling=True,
+    )
+    approval = await opened(signing, terms)
+    clock.advance(timedelta(hours=2))
+    desk = Desk(signing, people())
+    signing.receipts = VERIFIES
+    standing = await signing.current(approval.id)
+    assert Due(desk.roster).change(*standing) is None
+    signing.receipts = SIGNS
+    await desk.time_out(approval.id)
+    done = await signing.approval(approval.id)
+    assert (done.state, done.decided_by) == (State.APPROVED, ())
+    assert VERIFIES.why_refused(done, await signing.now()) == ""
+
+
+async def test_what_a_policy_allows_or_denies_is_signed(signing: Ledger) -> None:
+    """Nobody is asked, and the receipt names the policy and its version."""
+    allows = Policy(name="allows", effect=Effect.ALLOW, at_most="5/1h")
+    for policy in (allows, Policy(name="denies", effect=Effect.DENY, reason="no")):
+        approval = await opened(signing)
+
+        def chosen(one: Approval, now: datetime, policy: Policy = policy) -> Choice:
+            return choose((policy,), Fallback(), people(), one.facts, now=now)
+
+        done = await Allowances(signing).decide(approval.id, chosen)
+        assert done is not None
+        said = SIGNS.read(done.receipt)
+        assert (said["policy"], said["policy_version"]) == (policy.name, policy.version)
+        assert VERIFIES.why_refused(done, await signing.now()) == ""
+
+
+async def test_the_use_of_a_grant_is_signed(signing: Ledger) -> None:
+    """It names the grant, and the person who gave it."""
+    desk = Desk(signing, people())
+    first = await opened(signing, GRANTS)
+    await desk.approve(first.id, MARA, channel="cli")
+    grant = await desk.give(first.id, MARA, channel="cli", span=timedelta(hours=1))
+    second = await opened(signing)
+    done = await Grants(signing).decide(second.id, lambda *_: (GRANTS, ["mara"]), people())
+    assert done is not None
+    assert (SIGNS.read(done.receipt)["grant"], done.state) == (grant.id, State.APPROVED)
+    assert VERIFIES.why_refused(done, await signing.now()) == ""
+
+
+def test_a_policy_has_the_version_of_what_it_says() -> None:
+    """Another text is another version; a default that is written out is the same one."""
+    first = Policy(name="expenses", ask=("mara",))
+    assert first.version == Policy(name="expenses", ask=("mara",), repeat=0).version
+    assert first.version != Policy(name="expenses", ask=("mara",), repeat=1).version
+    assert len(first.version) == 16

@@ -1,0 +1,52 @@
+"""`signoff policy history`: which text of a policy was in force, since when, and who loaded it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.policy_history import note_policies
+from signoff.cli.config.settings import load_settings
+
+__all__ = ["on_ledger"]
+
+
+def test_versions_are_listed_with_what_changed(
+    invoke: Invoke, on_ledger: OnLedger, settings_file: Path
+) -> None:
+    """Each load that brought something new has lines, here and in the audit; others have none."""
+    assert "No version is known yet" in invoke("policy", "history").stdout
+
+    def load(by: str) -> int:
+        settings = load_settings(settings_file)
+
+        async def note(ledger: Ledger) -> int:
+            rules = settings.policies, settings.default
+            return len(await note_policies(ledger, *rules, by=by))
+
+        return int(on_ledger(note))
+
+    assert load("ann (h1)") == 3
+    assert load("bob (h2)") == 0
+    text = settings_file.read_text()
+    settings_file.write_text(text.replace('within = "4h"', 'within = "2h"'))
+    assert load("bob (h2)") == 1
+
+    lines = json.loads(invoke("policy", "history", "expenses", "--json").stdout)
+    assert [(one["by"], one["content"]["ask"]) for one in lines] == [
+        ("ann (h1)", ["mara", "cleo"]),
+        ("bob (h2)", ["mara", "cleo"]),
+    ]
+    shown = invoke("policy", "history").stdout
+    assert lines[-1]["version"] in shown
+    assert "within" in shown
+
+    async def noted(ledger: Ledger) -> list[str]:
+        return [text async for _, text, _ in audit.entries(ledger.store)]
+
+    last = json.loads(on_ledger(noted)[-1])
+    assert (last["what"], last["more"]["was"]) == ("policy_changed", lines[0]["version"])

@@ -1,0 +1,129 @@
+"""`signoff receipt`: shown, verified here and elsewhere, and keys that rotate."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jwt
+import pytest
+
+from cli.conftest import Invoke
+from cli.test_commands import OnLedger, on_ledger, waiting
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.composition.receipts import private_file, public_file
+from signoff.cli.config.settings import load_settings
+from signoff.core.approvals.approval import Approval
+
+__all__ = ["on_ledger", "waiting"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "receipts.md"
+
+
+@pytest.fixture
+def approved(invoke: Invoke, waiting: Approval) -> Approval:
+    """What Mara has approved at the command line."""
+    assert invoke("approvals", "approve", waiting.id, "--as", "mara").exit_code == 0
+    return waiting
+
+
+def test_a_receipt_is_shown_and_verified(
+    invoke: Invoke, approved: Approval, on_ledger: OnLedger
+) -> None:
+    """Signature, approval and audit entry fit; where one does not, it is said which."""
+    shown = json.loads(invoke("receipt", "show", approved.id).stdout)
+    assert (shown["header"]["alg"], shown["payload"]["by"]) == ("EdDSA", ["mara"])
+    done = invoke("receipt", "verify", approved.id)
+    assert f"{approved.id}: approved by Mara Lind. The receipt is valid" in done.stdout.replace(
+        "mara", "Mara Lind"
+    )
+
+    async def change(ledger: Ledger) -> None:
+        was = await ledger.approval(approved.id)
+        assert was.decision is not None
+        forged = was.decision.model_copy(update={"by": "cleo"})
+        after = was.model_copy(update={"decision": forged})
+        await ledger.commit(Change().put(after, was=was))
+
+    on_ledger(change)
+    refused = invoke("receipt", "verify", approved.id)
+    assert (refused.exit_code, "its by is not what was signed" in refused.stderr) == (1, True)
+
+
+def test_what_is_not_decided_has_no_receipt(invoke: Invoke, waiting: Approval) -> None:
+    """It says so, instead of showing nothing."""
+    refused = invoke("receipt", "show", waiting.id)
+    assert (refused.exit_code, "without a receipt" in refused.stderr) == (1, True)
+
+
+def test_the_program_of_the_documentation_verifies_a_receipt(
+    invoke: Invoke, approved: Approval, tmp_path: Path
+) -> None:
+    """It needs the public keys, the receipt and a JOSE library; another library says the same."""
+    keys = invoke("receipt", "keys").stdout
+    receipt = invoke("receipt", "show", approved.id, "--jws").stdout.strip()
+    (tmp_path / "keys.json").write_text(keys)
+    (tmp_path / "receipt.jws").write_text(receipt)
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    line = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("approved by mara at 20")
+    (key,) = json.loads(keys)["keys"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said = json.loads(jwt.PyJWS().decode(receipt, jwt.PyJWK(key), algorithms=["EdDSA"]))
+    assert said["sub"] == approved.id
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.PyJWS().decode(f"{receipt[:-4]}AAAA", jwt.PyJWK(key), algorithms=["EdDSA"])
+
+
+def test_the_keys_are_made_once_and_only_for_this_user(
+    invoke: Invoke, approved: Approval, settings_file: Path
+) -> None:
+    """The private half is in a folder that a worker need not see; rotating keeps the old one."""
+    settings = load_settings(settings_file)
+    private, public = private_file(settings), public_file(settings)
+    assert private.parent != public.parent
+    assert (private.stat().st_mode & 0o077, private.parent.stat().st_mode & 0o077) == (0, 0)
+    assert '"d"' in private.read_text()
+    assert '"d"' not in public.read_text()
+    before = json.loads(public.read_text())["keys"]
+    assert "Restart gateway and channels" in invoke("receipt", "rotate").stdout
+    assert json.loads(public.read_text())["keys"][:1] == before
+    assert len(json.loads(public.read_text())["keys"]) == 2
+    assert "is valid" in invoke("receipt", "verify", approved.id).stdout
+
+
+def test_keys_may_come_from_the_settings(
+    invoke: Invoke, waiting: Approval, settings_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `new-key` prints is taken; a key that is none is refused in words."""
+    for line in invoke("receipt", "new-key").stdout.splitlines():
+        name, _, value = line.partition("=")
+        monkeypatch.setenv(name, value.strip("'"))
+    assert invoke("approvals", "approve", waiting.id, "--as", "mara").exit_code == 0
+    assert "is valid" in invoke("receipt", "verify", waiting.id).stdout
+    assert not private_file(load_settings(settings_file)).exists()
+    monkeypatch.setenv("SIGNOFF_RECEIPTS__PRIVATE_KEY", "secret")
+    refused = invoke("approvals", "reject", waiting.id, "--as", "mara")
+    assert refused.exit_code == 1
+
+
+def test_a_worker_never_gets_the_private_key(
+    settings_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings have none, wherever it was set."""
+    monkeypatch.setenv("SIGNOFF_RECEIPTS__PRIVATE_KEY", "secret")
+    from signoff.cli.composition.credentials import own_environment
+
+    assert "SIGNOFF_RECEIPTS__PRIVATE_KEY" not in own_environment(
+        "worker", {"SIGNOFF_RECEIPTS__PRIVATE_KEY": "secret"}
+    )
+    kept = own_environment("gateway", {"SIGNOFF_RECEIPTS__PRIVATE_KEY": "secret"})
+    assert "SIGNOFF_RECEIPTS__PRIVATE_KEY" in kept
+    assert settings_file.exists()

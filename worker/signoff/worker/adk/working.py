@@ -1,0 +1,85 @@
+"""The tools that run in this process: a freeze waits for them before it ends a turn.
+
+ADK cancels the other calls of a turn when one of them raises. What was cut off in the middle would
+be in doubt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NoReturn
+
+from signoff.core.base.errors import Frozen
+
+_Session = tuple[str, str, str]
+_Ended = asyncio.Event
+
+_inside: ContextVar[tuple[_Ended, ...]] = ContextVar("signoff_inside", default=())
+"""The tools that the present code runs inside of: an agent that is a tool calls others."""
+
+
+class TurnFrozen(BaseException):
+    """Ends a turn as the death of its worker would, so that it is taken up where it was.
+
+    Of an `Exception` ADK writes an event, behind which it takes the agent for done.
+
+    Args:
+        error: What it is ended by.
+    """
+
+    def __init__(self, error: Frozen) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Working:
+    """Knows which tools of a session run, and lets a freeze end its turn between two of them."""
+
+    def __init__(self) -> None:
+        self._busy: dict[_Session, set[_Ended]] = {}
+        self._freezing: dict[_Session, Frozen] = {}
+
+    @contextmanager
+    def on(self, session: _Session) -> Iterator[None]:
+        """Count a tool as running while this lasts."""
+        ended = asyncio.Event()
+        self._busy.setdefault(session, set()).add(ended)
+        token = _inside.set((*_inside.get(), ended))
+        try:
+            yield
+        finally:
+            _inside.reset(token)
+            ended.set()
+            busy = self._busy.get(session, set())
+            busy.discard(ended)
+            if not busy:
+                self._busy.pop(session, None)
+
+    async def require_going(self, session: _Session) -> None:
+        """Let no further tool of a turn start that a freeze is about to end.
+
+        Raises:
+            TurnFrozen: It is, and the tools that ran have ended.
+        """
+        if error := self._freezing.get(session):
+            await self.end(session, error)
+
+    async def end(self, session: _Session, error: Frozen) -> NoReturn:
+        """End a turn, once all its tools have ended but for those that wait for this.
+
+        Raises:
+            TurnFrozen: Always.
+        """
+        self._freezing.setdefault(session, error)
+        for one in _inside.get():
+            one.set()
+        while waiting := [one for one in self._busy.get(session, ()) if not one.is_set()]:
+            await waiting[0].wait()
+        raise TurnFrozen(error)
+
+    def forget(self, session: _Session) -> None:
+        """Forget what a turn was ended by."""
+        self._freezing.pop(session, None)
