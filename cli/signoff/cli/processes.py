@@ -32,7 +32,8 @@ from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
 from signoff.cli.composition.parts import Parts, build
-from signoff.cli.composition.slack import further_channels, group_keeper
+from signoff.cli.composition.reload import Apply, Reloader
+from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
@@ -113,6 +114,9 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         hide=settings.all_hidden,
     )
 
+    def renew(fresh: Settings) -> None:
+        executor.hide = fresh.all_hidden
+
     runners.look_over([name for name in names if name not in remote])
 
     async def close() -> None:
@@ -127,6 +131,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         register=lambda loop: tasks.register(parts.celery, loop, executor),
         stopping=executor.begin_nothing_more,
         close=close,
+        renew=renew,
     )
 
 
@@ -202,6 +207,12 @@ def run_channels(settings: Settings) -> int:
     if senders:
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
+    def renew(fresh: Settings) -> None:
+        router.follow(fresh.policies, fresh.default)
+        vacant.follow(fresh.policies, fresh.default)
+        if keeper is not None:
+            keeper[0].groups = slack_groups(fresh)
+
     async def close() -> None:
         for sender in senders.values():
             await sender.close()
@@ -221,6 +232,7 @@ def run_channels(settings: Settings) -> int:
         close=close,
         besides=besides,
         cards=router.cards,
+        renew=renew,
     )
 
 
@@ -240,7 +252,8 @@ async def _serve(settings: Settings) -> int:
     from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
-    app, mail = assemble(parts)
+    reloader = Reloader(settings, "gateway", _renewing(parts))
+    app, mail = assemble(parts, reloader)
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -261,6 +274,7 @@ async def _serve(settings: Settings) -> int:
     # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
@@ -270,7 +284,7 @@ async def _serve(settings: Settings) -> int:
             serve_adk(app, parts, stack)
         # Entered here and not by uvicorn, which would log a traceback of what start raises.
         await stack.enter_async_context(app.router.lifespan_context(app))
-        beating = asyncio.create_task(_beat(parts.ledger, "gateway"))
+        beating = asyncio.create_task(_beat(parts.ledger, "gateway", reloader))
         stack.callback(beating.cancel)
         listening = stack.enter_context(listen(settings.gateway.host, settings.gateway.port))
         await server.serve(sockets=[listening])
@@ -309,6 +323,7 @@ def _consume(
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
     besides: Mapping[str, Callable[[], Coroutine[Any, Any, object]]] | None = None,
     cards: Cards | None = None,
+    renew: Apply,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
 
@@ -340,9 +355,12 @@ def _consume(
             ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
         )
         worker.stopping = stopping
+        reloader = Reloader(parts.settings, kind, _renewing(parts), renew)
+        worker.renewing = reloader.ask
         reconciler = Reconciler(parts.decisions.roster, cards=cards)
         _in_background(loop, "reconciler", reconciler.run_forever())
-        _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
+        _in_background(loop, "settings", reloader.run_forever())
+        _in_background(loop, "heartbeat", _beat(parts.ledger, kind, reloader))
         for name, work in (besides or {}).items():
             _in_background(loop, name, work())
         worker.start()
@@ -356,13 +374,17 @@ class _Consumer(Worker):
     stopping: Callable[[], None] | None = None
     """Called once, in a signal handler, when the worker is to stop."""
 
+    renewing: Callable[[], None] | None = None
+    """Called in a signal handler when the settings are to be read again."""
+
     def setup_logging(self, colorize: bool | None = None) -> None:
         """Leave the log as it was configured."""
 
     def install_platform_tweaks(self, worker: object) -> None:
         """Finish what is running on the first signal, and exit at once on the second.
 
-        Celery would re-execute the process on SIGHUP, and write to standard output.
+        SIGHUP has the settings read again, unless it says that the terminal is gone. Celery would
+        re-execute the process on it, and write to standard output.
         """
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -375,13 +397,24 @@ class _Consumer(Worker):
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
+        if (renewing := self.renewing) is not None and not os.isatty(0):
+            signal.signal(signal.SIGHUP, lambda *_: renewing())
 
 
-async def _beat(ledger: Ledger, kind: str) -> None:
+def _renewing(parts: Parts) -> Apply:
+    """Return what lets everybody who knows the directory of a process see another one.
+
+    To be called before anybody has looked who is away: then it is the directory of the settings.
+    """
+    directory = parts.decisions.directory
+    return lambda fresh: directory.become(fresh.everybody)
+
+
+async def _beat(ledger: Ledger, kind: str, reloader: Reloader) -> None:
     """Say that this process is alive, as long as it is."""
     while True:
         try:
-            await beat(ledger, kind, process_name())
+            await beat(ledger, kind, process_name(), reloader.state)
         except LedgerUnavailable as error:
             log.warning("heartbeat.ledger_unavailable", error=str(error))
         await asyncio.sleep(TTL / 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
@@ -10,19 +12,20 @@ TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""
 
 
-async def beat(ledger: Ledger, kind: str, name: str) -> None:
+async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
     """Say that a process is alive.
 
     Args:
         ledger: The ledger.
         kind: ``worker``, ``channels``, ``gateway``; without a colon.
         name: One of its kind: host and process id.
+        state: What it says of itself (JSON), "" for nothing.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     async with ledger.store.translated_client() as client:
-        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", "1", px=TTL * 1000)
+        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", state or "1", px=TTL * 1000)
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
@@ -35,4 +38,26 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
     for key in await ledger.store.keys("alive:"):
         _, kind, name = key.split(":", 2)
         found.setdefault(kind, []).append(name)
+    return found
+
+
+async def states(ledger: Ledger) -> dict[str, Mapping[str, str]]:
+    """Return what the processes say of themselves, by kind and name (``worker host/17``).
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    keys = await ledger.store.keys("alive:")
+    async with (
+        ledger.store.translated_client() as client,
+        client.pipeline(transaction=False) as pipe,
+    ):
+        for key in keys:
+            pipe.get(ledger.store.prefix + key)
+        texts = await pipe.execute()
+    found: dict[str, Mapping[str, str]] = {}
+    for key, text in zip(keys, texts, strict=True):
+        _, kind, name = key.split(":", 2)
+        state = json.loads(text or "1")
+        found[f"{kind} {name}"] = state if isinstance(state, dict) else {}
     return found

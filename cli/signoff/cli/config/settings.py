@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -69,6 +70,9 @@ FILE_NAME = "signoff.toml"
 
 CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 """The environment variable that names another file."""
+
+RULES = frozenset({"people", "directory", "queues", "schedules", "policies", "policy", "default"})
+"""What a process takes over while it runs; everything else is read when it starts."""
 
 _PREFIX, _NESTED = "SIGNOFF_", "__"
 _SQLITE = "sqlite:///"
@@ -229,6 +233,23 @@ class Settings(BaseSettings):
         """The policies and the default, each with its place in the settings."""
         policies = [(("policies", at), policy) for at, policy in enumerate(self.policies)]
         return [*policies, (("default",), self.default)]
+
+    @property
+    def rules_digest(self) -> str:
+        """What stands for the people and policies in force, to compare processes by."""
+        text = self.model_dump_json(include=set(RULES))
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+    def renewed(self, fresh: Settings) -> Settings:
+        """Return these settings with the people and policies of others."""
+        after = self.model_copy(update={name: getattr(fresh, name) for name in RULES})
+        after._places = fresh._places  # noqa: SLF001 -- of the same class
+        return after
+
+    def fixed_differences(self, other: Settings) -> list[str]:
+        """Return the sections in which other settings differ, and which are read at the start."""
+        names = [name for name in type(self).model_fields if name not in RULES]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     @classmethod
     def settings_customise_sources(

@@ -38,7 +38,7 @@ class People:
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger
         self._written = directory
-        self._versions = (0, 0)
+        self._versions = (0, 0, directory.generation)
         self._present = directory
 
     async def directory(self) -> Directory:
@@ -49,7 +49,8 @@ class People:
             RecordUnreadable: A newer version of Signoff has written one of them.
         """
         absent, grouped = await self._ledger.store.read([_KEY, GROUPS])
-        versions = (absent[0] if absent else 0, grouped[0] if grouped else 0)
+        generation = self._written.generation
+        versions = (absent[0] if absent else 0, grouped[0] if grouped else 0, generation)
         if versions != self._versions:
             present = with_absences(self._written, _read(absent))
             self._present = present.with_groups(read_groups(grouped))
