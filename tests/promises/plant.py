@@ -129,7 +129,7 @@ async def plant(
             settings.write_text(
                 _settings(
                     redis=url,
-                    durability="replica" if sentinel else "local",
+                    durability='durability = "replica"' if sentinel else "",
                     broker=broker,
                     smtp=mailbox.port,
                     inbound=inbound,
@@ -169,7 +169,7 @@ def _settings(
     return f"""\
 [redis]
 url = "{redis}"
-durability = "{durability}"
+{durability}
 [broker]
 url = "{broker}"
 [agents]
