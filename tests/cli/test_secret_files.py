@@ -25,7 +25,7 @@ def test_a_file_gives_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     (tmp_path / "key").write_text(f"{GOOD}\n")
     (tmp_path / "url").write_text("redis://:p@ss word@redis:6379/3")
     monkeypatch.setenv(f"{KEY}_FILE", str(tmp_path / "key"))
-    monkeypatch.setenv("SIGNOFF_INBOX__URL", "https://signoff.example.com/inbox")
+    monkeypatch.setenv("SIGNOFF_INBOX__URL", "https://signoff.example.com")
     monkeypatch.setenv("signoff_redis__url_file", str(tmp_path / "url"))
     monkeypatch.setenv("SIGNOFF_CHANNELS_FILE", str(tmp_path / "none"))
     (tmp_path / "none").write_text("{}")
@@ -33,8 +33,9 @@ def test_a_file_gives_the_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert settings.inbox.secret_key.get_secret_value() == GOOD
     assert settings.redis.url == "redis://:p@ss word@redis:6379/3"
     assert source_of(settings, ("inbox", "secret_key")) == f"{KEY}_FILE"
-    (tmp_path / "key").write_text("short")
-    with pytest.raises(ConfigErrors, match=f"{KEY}_FILE"):
+    (tmp_path / "url").write_text("8080x")
+    monkeypatch.setenv("SIGNOFF_GATEWAY__PORT_FILE", str(tmp_path / "url"))
+    with pytest.raises(ConfigErrors, match="SIGNOFF_GATEWAY__PORT_FILE: "):
         load_settings()
 
 
