@@ -25,6 +25,9 @@ demo: export DEMO_REPLY := $(value REPLY)
 demo: export DEMO_MESSAGE := $(value MESSAGE)
 demo: export DEMO_APP := $(value APP)
 
+# Containers often set it; then every process that the tests start compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak test-bare check format docs bench clean constraints
 .NOTPARALLEL:

@@ -65,9 +65,9 @@ async def test_what_somebody_has_asked_for_under_any_name(ledger: Ledger) -> Non
     assert sorted(seen) == ["R.Voss@example.net", "RILEY", "riley", "riley"]
 
 
-async def _numbers(before: Place | None, most: int) -> list[tuple[Place, int | None]]:
+async def _numbers(*, before: Place | None, limit: int) -> list[tuple[Place, int | None]]:
     start = before.score + 1 if before is not None else 0
-    return [(Place(one, "x"), one) for one in range(start, min(start + most, 300))]
+    return [(Place(one, "x"), one) for one in range(start, min(start + limit, 300))]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 25, 400])

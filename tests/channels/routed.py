@@ -24,7 +24,7 @@ from signoff.core.base.errors import DecisionRefused
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Facts, Fallback, Policy
 from signoff.core.routing.departures import next_departure
-from signoff.core.simulation.timeline import Says, SimulatedAnswer, Step, Timeline
+from signoff.core.simulation.forecast import Says, SimulatedAnswer, Step, Timeline
 from signoff.testing import VirtualClock
 
 NUMBERS = itertools.count()

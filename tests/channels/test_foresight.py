@@ -26,7 +26,7 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Pick, Queue
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.simulation.timeline import Timeline
+from signoff.core.simulation.forecast import Timeline
 from signoff.testing import FakeChannel, VirtualClock
 
 WORKING = {"time_zone": "Europe/Berlin", "hours": ("Mon-Fri 09:00-17:00",)}

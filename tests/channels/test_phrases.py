@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from answered import Verdict, verdict_of
 from builders import CLEO, MARA, NOON, asked_approval, make_call, people, present
 from signoff.channels.words import phrases
+from signoff.channels.words.messages import harmless
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Person
 
@@ -56,7 +57,7 @@ def test_every_end_has_words_for_everybody(state: State, person: str) -> None:
 @pytest.mark.parametrize("person", [MARA, CLEO])
 def test_every_end_has_words_for_who_comes_too_late(state: State, person: Person) -> None:
     """An answer to what has ended says what it changed: nothing."""
-    words = phrases.already_decided(ended(state), person, people())
+    words = phrases.already_decided(ended(state), person.id, people())
     assert "reimburse" in words.headline
     assert words.text
 
@@ -97,7 +98,7 @@ def test_a_text_of_thousands_of_lines_is_marked_as_well() -> None:
     """Beyond the first hundred that begin like an answer, each of them is marked unread."""
     ours = "What you see is what will run."
     text = "\n".join([ours, *(f"ok {at}" for at in range(3_000)), "approve", "Москва"])
-    marked = phrases.harmless(text).split("\n")
+    marked = harmless(text).split("\n")
     assert marked[0] == ours
     assert marked[-2:] == ["↳ approve", "Москва"]
     assert all(line.startswith("↳ ok") for line in marked[200:3_001])

@@ -19,7 +19,7 @@ from signoff.channels.inbox.pages.rows import line
 from signoff.channels.preview import message
 from signoff.channels.slack.text import date
 from signoff.channels.text_channel import text_of
-from signoff.channels.words import levels, phrases
+from signoff.channels.words import phrases
 from signoff.cli.commands.approvals import show
 from signoff.core.approvals.approval import Approval, Asked
 from signoff.core.approvals.events import What
@@ -58,8 +58,8 @@ def test_mail_text_and_notices_show_the_readers_time(zone: str, text: str) -> No
         plain_text(sent, EMAIL),
         re.sub(r"\s+", " ", html(sent, EMAIL)),
         text_of(sent),
-        levels.reminder(approval, here, zone=here.zone_of("mara")).text,
-        phrases.late(approval, zone=here.zone_of("mara")).text,
+        phrases.reminder(approval, here, "mara").text,
+        phrases.late(approval, here, "mara").text,
         str(line(approval, mara, here, NOON)),
     ):
         assert text in shown

@@ -18,7 +18,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Queue
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.simulation.timeline import End, Says, SimulatedAnswer
+from signoff.core.simulation.forecast import End, Says, SimulatedAnswer
 
 NAMES = ("ada", "bo", "cy", "dee", "eve")
 MINUTE = timedelta(minutes=1)

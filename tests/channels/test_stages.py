@@ -92,7 +92,7 @@ async def test_a_stage_that_has_nobody_is_asked_of_the_default(
     here = await floor.now(approval)
     assert (here.ballot.own, here.ballot.need) == (("cleo",), 2)
     assert What.UNROUTABLE in await floor.channels.whats(approval)
-    with pytest.raises(NotAnApprover):
+    with pytest.raises(Escalated):
         await desk.approve(approval.id, DAN, channel="cli")
     after = await desk.approve(approval.id, CLEO, channel="cli")
     assert after.state is State.PENDING

@@ -14,7 +14,7 @@ from signoff.cli.config.settings import load_settings
 from signoff.cli.policy_cases.cases import Case, Cases, read_cases, start_of
 from signoff.cli.policy_cases.results import answers_of, people_of, results_of
 from signoff.core.approvals.approval import State
-from signoff.core.simulation.timeline import End
+from signoff.core.simulation.forecast import End
 
 FOLDER = Path(__file__).parents[2] / "examples" / "policies"
 FILES = sorted(one for one in FOLDER.glob("*.toml") if not one.name.endswith(".test.toml"))

@@ -136,7 +136,10 @@ async def test_the_gateway_serves_and_stops_when_told_to(
     assert child.code == 0
 
 
-@pytest.mark.parametrize("kind", ["channels", "gateway", "worker"])
+@pytest.mark.parametrize(
+    "kind",
+    ["channels", *(pytest.param(one, marks=pytest.mark.soak) for one in ("gateway", "worker"))],
+)
 async def test_without_redis_a_process_ends_with_one_line(
     kind: str, file: Path, supervisor: Supervisor
 ) -> None:
@@ -149,7 +152,7 @@ async def test_without_redis_a_process_ends_with_one_line(
     assert "Redis cannot be reached" in line
 
 
-@pytest.mark.parametrize("kind", ["channels", "gateway"])
+@pytest.mark.parametrize("kind", ["gateway", pytest.param("channels", marks=pytest.mark.soak)])
 async def test_with_faulty_settings_a_process_does_not_start(
     kind: str, file: Path, supervisor: Supervisor
 ) -> None:

@@ -27,7 +27,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.levels import Level, Seat
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.escalation import advance, move_on
-from signoff.core.routing.selection import choose
+from signoff.core.routing.selection import choose, instead
 
 ADA, BO, CY, DEE = (
     Person(id=one, name=one.title(), email=f"{one}@example.com", aliases=(f"{one}@old.example",))
@@ -305,3 +305,21 @@ def test_what_is_no_quorum(quorum: int | str) -> None:
     """A share is a whole number of percent."""
     with pytest.raises(ValidationError, match="quorum"):
         level("ada", quorum=quorum)
+
+
+def test_levels_of_the_default_let_nobody_in_whose_level_of_the_policy_is_over() -> None:
+    """Ada's is over when nobody reaches Bo, who may still answer, as may whom the default asked."""
+    default = Fallback(levels=(level("cy"), level("dee", earlier="stay")))
+    approval, _ = advance(asked(level("ada"), level("bo")), PEOPLE, now=NOON + HOUR)
+    now = NOON + HOUR + HOUR / 2
+    choice = instead(approval, default, PEOPLE, now=now, why="nobody can be reached")
+    assert choice.start is not None
+    here, _ = approval.ask(choice.terms, (), now=now, start=choice.start)
+    later, _ = advance(here, PEOPLE, now=now + HOUR)
+    assert later.ballot.own == ("dee",)
+    for one in (here, later):
+        assert one.approvers.isdisjoint({"ada"})
+        with pytest.raises(Escalated):
+            yes(one, ADA, now=now)
+    for person in (BO, CY, DEE):
+        assert yes(later, person, now=now + HOUR).state is State.APPROVED

@@ -21,7 +21,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.grants.grant import may_grant
 from signoff.core.policies.levels import Group, Level
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
-from signoff.core.routing.escalation import advance, pass_on
+from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.selection import Choice, choose
 
 HOUR = timedelta(hours=1)
@@ -156,6 +156,18 @@ def test_what_nobodys_limit_covers_is_noticed_at_once() -> None:
     assert choice.terms.policy == "default"
 
 
+def test_what_no_limit_covers_is_asked_of_nobody_where_the_default_goes_by_limits_too() -> None:
+    """A default that goes up the managers lets none of them approve more than they may."""
+    default = Fallback(ask=("requester.manager",), until=LIMIT)
+    facts = make_approval(call=make_call(amount=400)).facts
+    choice = choose([], default, company(person("cy", "", 9_000)), facts, now=NOON)
+    assert choice.people
+    facts = make_approval(call=make_call(amount=10_000)).facts
+    choice = choose([], default, company(person("cy", "", 9_000)), facts, now=NOON)
+    assert (choice.start, choice.people) == (None, ())
+    assert "nobody's limit covers this (Ada, Bo, Cy)" in choice.notes
+
+
 def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
     """The last one up is away by then, and who stands in has no limit: the default is asked."""
     later = company(person("cy", "", float("inf"), away=away("eve")))
@@ -167,6 +179,37 @@ def test_what_was_covered_when_it_was_opened_may_not_be_any_more() -> None:
     assert (after.state, after.passed) == (State.PENDING, True)
     assert pass_on(after, later, now=SOON) is None
     assert after.still_needed == 1
+
+
+def unreached(
+    approval: Approval, directory: Directory = PEOPLE, default: Fallback = DEFAULT
+) -> Approval:
+    """Return the approval once no card has reached those who are asked."""
+    went = go_past(approval, default, directory, now=SOON, why="nobody can be reached")
+    assert went is not None
+    if not isinstance(went, Choice):
+        return went[0]
+    return approval.ask(went.terms, (), now=SOON, start=went.start, stranded=True)[0]
+
+
+def test_a_late_yes_of_somebody_whose_limit_covers_it_ends_it() -> None:
+    """No card reached Ada, who answers on the page when Bo is asked already."""
+    approval = unreached(asked(UP, 400))
+    assert approval.ballot.own == ("bo",)
+    assert says(approval, "ada").state is State.APPROVED
+
+
+def test_a_late_yes_of_somebody_whose_limit_is_too_low_takes_nobodys_place() -> None:
+    """Ada's is no yes of Bo's, and none of the default's."""
+    approval = unreached(asked(UP, 2_000))
+    with pytest.raises(Escalated, match="went on to Bo"):
+        says(approval, "ada")
+    approval = unreached(unreached(unreached(asked(UP, 40_000))))
+    assert (approval.terms and approval.terms.policy, approval.ballot.own) == ("default", ("eve",))
+    for name in ("ada", "bo"):
+        with pytest.raises(Escalated):
+            says(approval, name)
+    assert says(approval, "cy").state is State.APPROVED
 
 
 def test_a_place_that_is_handed_on_covers_no_more_than_the_new_holder_may() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from builders import NOON, make_approval, make_origin
-from signoff.channels.words.status import status
+from signoff.channels.words.phrases import status
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.milestones import Milestone, is_over, milestone_of, recipients
@@ -175,7 +175,7 @@ def test_the_next_stage_is_no_escalation() -> None:
     assert moved is not None
     assert milestone_of(waiting, moved[0]) is Milestone.PASSED
     assert told(moved[0], Milestone.PASSED, people) == {"riley"}
-    words = status(moved[0], Milestone.PASSED, people, requests=True, zone=UTC)
+    words = status(moved[0], Milestone.PASSED, people, requests=True, reader="riley")
     assert words.headline == "Reimburse now waits for Tom"
     assert "Approved so far by Mara." in words.text
 
@@ -234,11 +234,11 @@ def test_a_stranger_reads_no_values() -> None:
     ended = ended.model_copy(update={"result": '"s3cret"', "handoff": Handoff.RESUMED})
     for milestone in ENDS:
         words = status(
-            ended, milestone, people, requests=True, zone=UTC, is_known=False, remarks=""
+            ended, milestone, people, requests=True, reader="riley@example.com", remarks=""
         )
         assert "s3cret" not in f"{words}"
         assert words.headline
-    assert "s3cret" in status(ended, Milestone.RAN, people, requests=True, zone=UTC).text
+    assert "s3cret" in status(ended, Milestone.RAN, people, requests=True, reader="riley").text
 
 
 def test_a_timeout_is_not_the_readers() -> None:
@@ -246,7 +246,7 @@ def test_a_timeout_is_not_the_readers() -> None:
     people = everybody()
     waiting = routed(policy(levels=(), ask=("mara",), within="1h"), people)
     ended, _ = advance(waiting, people, now=NOON + HOUR)
-    words = status(ended, Milestone.ENDED, people, requests=True, zone=UTC)
+    words = status(ended, Milestone.ENDED, people, requests=True, reader="riley")
     assert words.headline == "The time to decide on reimburse is over"
 
 
@@ -387,7 +387,9 @@ def test_words_ask_for_nothing(milestone: Milestone, requests: bool, known: bool
     """No message to them has an answer in it that would decide."""
     people = everybody()
     waiting = routed(policy(), people)
-    words = status(waiting, milestone, people, requests=requests, zone=UTC, is_known=known)
+    words = status(
+        waiting, milestone, people, requests=requests, reader="riley" if known else "x@example.com"
+    )
     assert words.example == ""
     assert words.headline
     assert "reply" not in words.text.lower()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signoff.cli.config.settings import load_settings
-from signoff.core.simulation.timeline import End
+from signoff.core.simulation.forecast import End
 from signoff.testing import timeline
 
 SETTINGS = load_settings(Path(__file__).parents[2] / "examples" / "signoff.toml")

@@ -10,7 +10,8 @@ import structlog
 from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import HandedOver, waits_for
 from signoff.channels.incoming import Answer, Notice, answer_back
-from signoff.channels.words.phrases import About, Words
+from signoff.channels.words.messages import Words
+from signoff.channels.words.phrases import About
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
 from signoff.core.base.shown_text import one_line

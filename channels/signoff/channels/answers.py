@@ -25,7 +25,8 @@ from signoff.channels.absence import Leavings
 from signoff.channels.collaboration import move_of
 from signoff.channels.incoming import Answer, Notice, answer_back
 from signoff.channels.pipeline.reply_tokens import Role
-from signoff.channels.words import grants, phrases
+from signoff.channels.words import phrases
+from signoff.channels.words.messages import Words, say
 from signoff.channels.words.outcomes import done, not_taken
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
@@ -179,7 +180,8 @@ class Answers:
             if isinstance(outcome, Refused):
                 await self._tell_refusal(change, answer, outcome, person)
                 return
-            words = grants.revoked(outcome.approval, outcome.grant_or_raise())
+            grant, directory = outcome.grant_or_raise(), self._decisions.directory
+            words = say("revoked", outcome.approval, directory, person.id, grant=grant)
             answer_back(change, answer, Notice(person.id, About.REVOKED, words))
 
         await self._decisions.revoke(
@@ -241,14 +243,21 @@ class Answers:
         """
 
         def notices(approval: Approval) -> Sequence[Notice]:
-            holder = answer.holder.person
-            told = [Notice(holder, About.STRANGER, phrases.stranger(approval, address))]
-            requester = self._decisions.directory.find(approval.origin.user)
-            if requester is not None and requester.id != holder:
-                words = phrases.forwarded(approval, address)
-                told.append(Notice(requester.id, About.FORWARDED, words))
+            holder, directory = answer.holder.person, self._decisions.directory
+            requester = directory.find(approval.origin.user)
+            about = {holder: About.STRANGER}
+            if requester is not None:
+                about.setdefault(requester.id, About.FORWARDED)
+            told = [
+                Notice(
+                    one,
+                    sort,
+                    phrases.of_stranger(sort.value, approval, address, directory, one),
+                )
+                for one, sort in about.items()
+            ]
             if author is not None and (requester is None or requester.id != author.id):
-                words = phrases.not_handed_on(approval)
+                words = say("not_handed_on", approval, directory, author.id)
                 told.append(Notice(author.id, About.NOT_HANDED_ON, words))
             return told
 
@@ -266,8 +275,9 @@ class Answers:
         """
 
         def notices(approval: Approval) -> Sequence[Notice]:
-            words = phrases.unproven(approval, why)
-            return [Notice(answer.holder.person, About.UNPROVEN, words)]
+            holder, directory = answer.holder.person, self._decisions.directory
+            words = phrases.refusal("unproven", approval, why, directory, holder)
+            return [Notice(holder, About.UNPROVEN, words)]
 
         problem = f"who has sent it is not proven: {why}"
         await self._turn_away(answer, problem, actor_of(answer, None), notices)
@@ -301,16 +311,16 @@ class Answers:
                 await self._leavings.take(answer, person, reply)
             case Unclear():
                 approval.may_decide(person, directory, now=seen.now)
-                if reply.grants and (offer := grants.example_of_offer(approval)):
+                if reply.grants and (offer := phrases.example_of_offer(approval)):
                     problem = f"{reply.problem} {offer}"
-                    words = grants.no_grant(approval, problem)
+                    words = phrases.no_grant(approval, problem, directory, person.id)
                     await self._not_understood(answer, problem, About.NO_GRANT, words)
                 else:
-                    await self._ask_again(answer, approval, reply.problem)
+                    await self._ask_again(answer, approval, person, reply.problem)
             case Withdraw():
                 # From somebody who was asked it may well be a no.
                 why = "Only the requester can withdraw a request. To say no, reply `reject`."
-                await self._ask_again(answer, approval, why)
+                await self._ask_again(answer, approval, person, why)
             case _:
                 move = move_of(reply, person, directory)
                 if move is not None:
@@ -325,12 +335,15 @@ class Answers:
 
     # -- what people are told --------------------------------------------------------------------
 
-    async def _ask_again(self, answer: Answer, approval: Approval, problem: str) -> None:
-        words = phrases.not_understood(approval, problem)
+    async def _ask_again(
+        self, answer: Answer, approval: Approval, person: Person, problem: str
+    ) -> None:
+        directory = self._decisions.directory
+        words = phrases.not_understood(approval, problem, directory, person.id)
         await self._not_understood(answer, problem, About.NOT_UNDERSTOOD, words)
 
     async def _not_understood(
-        self, answer: Answer, problem: str, about: About, words: phrases.Words
+        self, answer: Answer, problem: str, about: About, words: Words
     ) -> None:
         """Note an answer that says nothing clear, and tell the person."""
         holder = answer.holder

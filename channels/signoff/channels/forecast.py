@@ -16,7 +16,8 @@ from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.core.routing.selection import NO_TURNS, owners_of
-from signoff.core.simulation.timeline import SimulatedAnswer, Timeline, simulate
+from signoff.core.simulation.forecast import SimulatedAnswer, Timeline
+from signoff.core.simulation.timeline import simulate
 
 
 class Rulebook(Protocol):

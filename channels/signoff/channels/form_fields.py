@@ -7,7 +7,7 @@ and what may be chosen stands here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -159,6 +159,33 @@ def read_json(field: Field, text: str) -> JsonValue:
         message = f'"{one_line(field.name)}" takes a JSON {"list" if wanted is list else "object"}.'
         raise PayloadError(message, key=field.name, read=text[:40], example=example)
     return value
+
+
+def read_each(
+    wanted: Sequence[Field], read: Callable[[Field, str], tuple[JsonValue] | None]
+) -> dict[str, JsonValue]:
+    """Return what a person filled in, by field; what was left out is left out.
+
+    Args:
+        wanted: The fields, as the form was made from.
+        read: Returns what the input with an id holds, None where that is nothing.
+
+    Raises:
+        PayloadErrors: By field, what is wrong.
+    """
+    values: dict[str, JsonValue] = {}
+    problems: dict[str, PayloadError] = {}
+    for at, field in enumerate(wanted[:MOST_FIELDS]):
+        try:
+            given = read(field, field_id(at))
+        except PayloadError as error:
+            problems[field.name] = error
+            continue
+        if given is not None:
+            values[field.name] = given[0]
+    if problems:
+        raise PayloadErrors(problems)
+    return values
 
 
 def _of_form(form: Form) -> tuple[Field, ...]:

@@ -12,7 +12,7 @@ from signoff.channels.answers import Answers
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.pipeline.reply_tokens import Holder
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.parts import Shown
 from signoff.core.base.errors import ApprovalNotFound, LedgerError
 from signoff.core.base.shown_text import shortened

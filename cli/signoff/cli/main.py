@@ -18,9 +18,11 @@ from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
     api,
+    archive,
     audit,
     config,
     doctor,
+    ledger,
     policy,
     runs,
     serve,
@@ -102,6 +104,8 @@ app.add_typer(tokens.app, name="tokens")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
+app.add_typer(archive.app, name="archive")
+app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
 app.add_typer(policy.app, name="policy")
 app.command()(doctor.doctor)

@@ -21,11 +21,14 @@ from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
 from signoff.broker import stages
+from signoff.broker.archive.archiver import Archiver
+from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.doorbells.celery import queues
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.effects import Cards
 from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
@@ -202,6 +205,15 @@ def run_channels(settings: Settings) -> int:
     besides = {"groups": keeper[0].run_forever} if keeper is not None else {}
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
     besides["vacancies"] = vacant.run_forever
+    besides["leftovers"] = Leftovers(parts.ledger).run_forever
+    if settings.retention.after is not None:
+        archiver = Archiver(
+            parts.ledger,
+            ArchiveFiles(settings.archive_folder),
+            after=settings.retention.after,
+            feeds=bool(settings.webhooks),
+        )
+        besides["archive"] = archiver.run_forever
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:

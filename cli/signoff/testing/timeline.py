@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from signoff.channels.forecast import Rulebook, call_facts, timeline_of
 from signoff.core.base.moments import read_moment
-from signoff.core.simulation.timeline import Timeline
+from signoff.core.simulation.forecast import Timeline
 
 
 def timeline(

@@ -80,9 +80,7 @@ def _take_turns(change: Change, was: Approval, after: Approval, turns: TurnKeepe
     An entry of an index goes with the record that a change writes.
     """
     if after.turn != was.turn and after.since is not None:
-        here = (after.level, after.round)
-        begun = [one for one in after.seats if (one.level, one.round) == here]
-        turns.take(change, begun, now=after.since)
+        turns.take(change, after.seats_here, now=after.since)
     return change
 
 

@@ -9,11 +9,11 @@ import structlog
 
 from signoff.broker.effects import settle
 from signoff.broker.ledger.change import Change, scope_key
-from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger, all_legible
 from signoff.broker.ledger.records import legible_grant
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.base.errors import GrantNotFound, GrantRefused, RecordUnreadable
+from signoff.core.base.errors import GrantNotFound, GrantRefused
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import Grant, grant_id
 from signoff.core.policies.policy import Terms
@@ -118,13 +118,4 @@ class Grants:
 
     async def _existing(self, ids: Collection[str]) -> list[Grant]:
         records = await self._ledger.store.read([f"grant:{one}" for one in ids])
-        found = []
-        for one, record in zip(ids, records, strict=True):
-            if record is None:
-                continue
-            try:
-                found.append(legible_grant(one, record))
-            except RecordUnreadable as error:
-                # One that cannot be read covers nothing and hides no other.
-                log.error("ledger.unreadable", grant=one, error=str(error))  # noqa: TRY400 -- the message says it all
-        return found
+        return [one for one in all_legible(legible_grant, ids, records) if one is not None]

@@ -230,18 +230,16 @@ class Bundling(StrEnum):
     ALONE = "alone"
 
 
-class _Delivery(_Work):
+class _ByChannel(_Work):
     """Work of the stage that delivers through one channel.
 
     Attributes:
         channel: The channel.
-        approval: The id of the approval.
         person: Who it goes to; see `Asked.key`.
         failed: How many attempts, from the first one on, have certainly delivered nothing.
     """
 
     channel: str
-    approval: str
     person: str
     failed: int = 0
 
@@ -249,6 +247,16 @@ class _Delivery(_Work):
     def stage(self) -> str:
         """The stage that does it."""
         return stages.deliver(self.channel)
+
+
+class _Delivery(_ByChannel):
+    """Work on the card of one approval, or beside it.
+
+    Attributes:
+        approval: The id of the approval.
+    """
+
+    approval: str
 
 
 class SendCard(_Delivery):
@@ -429,14 +437,13 @@ class SendReminder(_Message):
         return f"remind:{self.approval}:{self.person}:{self.turn}:{self.nth}"
 
 
-class SendNotice(_Message):
-    """Tell a person something.
+class _CausedMessage(_Message):
+    """A message that follows from something.
 
     Attributes:
         cause: What it answers or tells of; the same cause is told once.
     """
 
-    work: Literal["send_notice"] = "send_notice"
     cause: str
 
     @property
@@ -445,16 +452,16 @@ class SendNotice(_Message):
         return f"notice:{self.cause}"
 
 
-class AskRequester(_Message):
-    """Ask the requester something, or answer what they said; see `SendNotice`."""
+class SendNotice(_CausedMessage):
+    """Tell a person something."""
+
+    work: Literal["send_notice"] = "send_notice"
+
+
+class AskRequester(_CausedMessage):
+    """Ask the requester something, or answer what they said."""
 
     work: Literal["ask_requester"] = "ask_requester"
-    cause: str
-
-    @property
-    def id(self) -> str:
-        """One for each cause."""
-        return f"notice:{self.cause}"
 
 
 class Listed(Value):
@@ -480,25 +487,14 @@ class BundleKind(StrEnum):
     """Nothing new: somebody has answered a bundle, which does not say what they mean."""
 
 
-class _List(_Work):
+class _List(_ByChannel):
     """Work on one message that lists several approvals.
 
     Attributes:
-        channel: The channel.
-        person: Who it goes to; see `Asked.key`.
         bundle: The id of the bundle.
-        failed: See `_Delivery`.
     """
 
-    channel: str
-    person: str
     bundle: str
-    failed: int = 0
-
-    @property
-    def stage(self) -> str:
-        """The stage that does it."""
-        return stages.deliver(self.channel)
 
 
 class SendBundle(_List):

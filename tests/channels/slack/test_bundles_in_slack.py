@@ -13,12 +13,11 @@ from builders import MARA, NOON
 from channels.slack.limits import faults_of
 from channels.slack.office import MARA_AT, Office
 from signoff.channels.inbox.settings import InboxSettings
-from signoff.channels.pipeline.bundles import MOST, Bundling
+from signoff.channels.pipeline.bundles import MOST, Bundling, blank
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Entry, Kind, Message
 from signoff.channels.slack.outbound import blocks
 from signoff.channels.slack.outbound.channel import SlackChannel
-from signoff.channels.words.bundles import blank
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.policy import Policy
 

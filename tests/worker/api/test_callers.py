@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import Request
 
@@ -276,20 +277,8 @@ async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
     assert refused.value.status == 401
 
 
-async def test_without_a_person_an_answer_is_refused_with_the_setting_to_set(
-    tmp_path: Path,
-) -> None:
-    """Whoever sits at this machine can run agents, and is told how to be somebody."""
-    async with site(tmp_path, "worker", "gateway", gateway="adk = true") as here:
-        session = await here.session("time_off")
-        (call,) = calls_of(await here.say("time_off", session, "I need 5 days off"))
-        refused = await here.answer("time_off", session, call, {"confirmed": False})
-        assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:problem:nobody")
-        assert "[gateway] local_person" in refused.json()["detail"]
-
-
-async def test_a_portal_asks_and_a_person_answers_with_tokens_of_their_own(tmp_path: Path) -> None:
-    """Each is good for its own part alone, and the audit names the token that has answered."""
+async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Path) -> None:
+    """Tokens are good for their own part alone; who sits there is told how to be somebody."""
     async with site(tmp_path, gateway="adk = true\nlocal = false") as here:
         desk = over(here.plant.parts.decisions)
         both = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
@@ -310,3 +299,16 @@ async def test_a_portal_asks_and_a_person_answers_with_tokens_of_their_own(tmp_p
         (approval,) = await desk.ledger.decided()
         (event,) = [one for one in await desk.ledger.history(approval.id) if one.what == "approved"]
         assert (event.by, event.more["token"]) == ("mara", mara["Authorization"].split("_")[1])
+
+        here.plant.environment |= {
+            "SIGNOFF_GATEWAY__LOCAL": "true",
+            "SIGNOFF_EMAIL__INBOUND__LISTEN": "false",
+        }
+        await here.plant.start("gateway-2")
+        port = here.plant.supervisor.children["gateway-2"].said["port"]
+        here.http.base_url = httpx.URL(f"http://127.0.0.1:{port}")
+        session = await here.session("time_off")
+        (call,) = calls_of(await here.say("time_off", session, "I need 5 days off"))
+        refused = await here.answer("time_off", session, call, {"confirmed": False})
+        assert (refused.status_code, refused.json()["type"]) == (403, "urn:signoff:problem:nobody")
+        assert "[gateway] local_person" in refused.json()["detail"]

@@ -30,19 +30,19 @@ def _server(agents: Path, folder: Path) -> Iterator[ApiServer]:
     server.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def examples_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """An API server of the example agents."""
     yield from _server(EXAMPLES, tmp_path_factory.mktemp("examples"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def test_agents_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """An API server of the worker's test agents."""
     yield from _server(AGENTS, tmp_path_factory.mktemp("agents"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def patient_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """An API server of the agent that can be stopped at every step."""
     yield from _server(HERE, tmp_path_factory.mktemp("patient"))

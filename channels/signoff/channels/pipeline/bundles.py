@@ -42,12 +42,12 @@ from signoff.channels.pipeline.port import (
     Retry,
 )
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
-from signoff.channels.pipeline.results import refuse, tried_again
-from signoff.channels.words import bundles as words
+from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
+from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.base.errors import Conflict, LeaseLost, LedgerError
-from signoff.core.cards.card import card
+from signoff.core.cards.card import Card, card
 from signoff.core.directory.people import Directory
 from signoff.core.routing.quiet_hours import is_urgent, least_left
 
@@ -303,15 +303,8 @@ class BundleDelivery:
                 await self._acknowledged(item)
         for item in items:
             if item.id in messages:
-                await self._committed(item, await self._delivered(messages[item.id]))
-
-    async def _delivered(self, message: Message) -> Result:
-        try:
-            return (await self._channel.deliver([message]))[0]
-        except Exception as error:
-            # The port forbids it; a channel that does it all the same stops nobody else.
-            log.exception("delivery.channel_failed", channel=self._channel.name)
-            return Retry(0, f"{type(error).__name__}: {error}")
+                (result,) = await deliver_each(self._channel, [messages[item.id]])
+                await self._committed(item, result)
 
     async def _message(self, item: Item, now: datetime) -> Message | None:
         """Return what to deliver; None where nothing it lists waits for the person any more."""
@@ -340,7 +333,7 @@ class BundleDelivery:
             return None
         entries = tuple(self._entry(one, waits=one in waiting) for one in shown)
         kind = work.purpose if isinstance(work, SendBundle) else BundleKind.CARDS
-        said = words.bundle(kind, waiting=len(waiting), listed=len(shown))
+        said = phrases.bundle(kind, waiting=len(waiting), listed=len(shown))
         unsure = item.attempts - 1 > work.failed
         return replace(
             message,
@@ -365,7 +358,7 @@ class BundleDelivery:
         return Message(
             id="",
             kind=Kind.BUNDLE,
-            card=words.blank(work.bundle),
+            card=blank(work.bundle),
             person=work.person,
             name=person.shown if person else work.person,
             address=address,
@@ -456,6 +449,23 @@ def _note(
         bundle=work.bundle,
     )
     change.put(after, was=approval).note(events)
+
+
+def blank(bundle: str) -> Card:
+    """Return the card of a message that is about several approvals, and so about none."""
+    return Card(
+        approval=bundle,
+        title="",
+        app="",
+        agent="",
+        tool="",
+        rows=(),
+        hint="",
+        requester="",
+        policy="",
+        deadline=None,
+        digest="",
+    )
 
 
 def _of(item: Item) -> BundleWork:

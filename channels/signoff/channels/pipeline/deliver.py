@@ -64,10 +64,10 @@ from signoff.channels.pipeline.quiet_hours import (
     is_spared,
     pause,
 )
-from signoff.channels.pipeline.results import refuse, tried_again
+from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.pipeline.targets import address_of
-from signoff.channels.words import levels, phrases
-from signoff.channels.words.status import status
+from signoff.channels.words import phrases
+from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
@@ -199,12 +199,7 @@ class Delivery:
         """Return the results by item id."""
         if not messages:
             return {}
-        try:
-            results = await self._channel.deliver(list(messages.values()))
-        except Exception as error:
-            # The port forbids it; a channel that does it all the same stops nobody else.
-            log.exception("delivery.channel_failed", channel=self._channel.name)
-            results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+        results = await deliver_each(self._channel, list(messages.values()))
         return dict(zip(messages, results, strict=True))
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
@@ -227,7 +222,7 @@ class Delivery:
             return None
         person = self._directory.get(asked.person)
         shape, link = card(approval, self._directory), ""
-        if not self._concerns(asked, approval):
+        if not is_shown_to(approval, asked.person, self._directory):
             # The call may be a secret from somebody who only got hold of a token.
             shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
         elif self._inbox is not None and (
@@ -260,41 +255,33 @@ class Delivery:
             return replace(message, token=work.token, reply_to=work.reply_to, offers=work.offers)
         return message
 
-    def _concerns(self, asked: Asked, approval: Approval) -> bool:
-        """Say whether somebody was asked, is informed, or has asked for this themselves."""
-        known = self._directory.get(asked.person) is not None
-        mine = known and self._directory.same(asked.person, approval.origin.user)
-        informed = asked.person in approval.informed
-        return mine or informed or any(one.person == asked.person for one in approval.asked)
-
     def _words(
         self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
-    ) -> phrases.Words | None:
+    ) -> Words | None:
         """Return what a message says besides its card, None where it is not to be delivered."""
         if self._is_needless(work, approval, asked, now):
             return None
         match work:
             case SendCard():
-                return phrases.Words("") if _asks_still(work, approval, asked) else None
+                return Words("") if _asks_still(work, approval, asked) else None
             case UpdateCard():
                 shown = self._rewrites and asked.receipt and _asks_still(work, approval, asked)
-                return phrases.Words("") if shown else None
+                return Words("") if shown else None
             case CloseCard() | CloseLevel() | ReportFailure() | ReportResult():
                 return self._closing(work, approval, asked) if asked.receipt else None
             case SendStatus():
                 return self._status(work, approval)
-        return phrases.Words(work.headline, work.text, work.example)
+        return Words(work.headline, work.text, work.example)
 
-    def _status(self, work: SendStatus, approval: Approval) -> phrases.Words | None:
+    def _status(self, work: SendStatus, approval: Approval) -> Words | None:
         if is_over(approval, work.milestone, work.of_turn):
             return None
-        return status(
+        return phrases.status(
             approval,
             work.milestone,
             self._directory,
             requests=work.requests,
-            zone=self._directory.zone_of(work.person),
-            is_known=self._directory.get(work.person) is not None,
+            reader=work.person,
             remarks=work.remarks,
             problem=work.problem,
         )
@@ -314,18 +301,17 @@ class Delivery:
                 return fresh or not (here and awaited)
         return is_reported(work, approval)
 
-    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> phrases.Words | None:
+    def _closing(self, work: Closing, approval: Approval, asked: Asked) -> Words | None:
         match work:
             case CloseLevel(turn=turn) if turn != asked.turn:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                zone = self._directory.zone_of(asked.person)
-                return levels.went_on(approval, self._directory, asked.turn, zone=zone)
+                return phrases.went_on(approval, self._directory, asked.turn, asked.person)
             case ReportFailure(problem=problem):
-                return phrases.unheard(approval, problem)
+                return phrases.refusal("failed", approval, problem, self._directory, asked.person)
             case ReportResult(remarks=remarks):
-                return phrases.ended(approval, asked.person, remarks, self._directory)
+                return phrases.result(approval, asked.person, remarks, self._directory)
         return phrases.outcome(approval, asked.person, self._directory)
 
     def _asked(self, work: DeliveryWork, approval: Approval) -> Asked | None:

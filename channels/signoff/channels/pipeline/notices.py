@@ -9,8 +9,7 @@ from signoff.broker.work import AskRequester, SendNotice, TellMove
 from signoff.channels.pipeline.reminders import remind
 from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
 from signoff.channels.pipeline.targets import EMAIL, SLACK
-from signoff.channels.words import collaboration, grants
-from signoff.channels.words.phrases import Words
+from signoff.channels.words.messages import Words, called, quoted, say
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import Sort
@@ -69,9 +68,8 @@ def tell_use(change: Change, approval: Approval, grant: Grant, directory: Direct
         directory: The people.
     """
     holder = Holder(approval.id, grant.by, channel_of(approval, grant.by))
-    words = grants.used_up(approval, grant)
-    if grant.left:
-        words = grants.used(approval, grant, zone=directory.zone_of(grant.by))
+    name = "grant_used" if grant.left else "grant_used_up"
+    words = say(name, approval, directory, grant.by, grant=grant)
     tell(
         change,
         holder,
@@ -96,24 +94,26 @@ def tell_move(
     """
     if approval.state is not State.PENDING:
         return change
-    by, said = work.by, work.reason
+    by, text = called(work.by, directory), quoted(work.reason)
     within = _lasts(approval, now)
     match work.move:
         case What.ASKED_BACK:
             if (requester := directory.find(approval.origin.user)) is not None:
-                zone = directory.zone_of(requester.id)
                 for channel in _channels_of_requester(approval, requester):
-                    pressed = channel == SLACK
-                    words = collaboration.question(
-                        approval, by, said, directory, zone=zone, pressed=pressed
-                    )
                     holder = Holder(approval.id, requester.id, channel, Role.REQUESTER)
+                    words = say(
+                        "question",
+                        approval,
+                        directory,
+                        requester.id,
+                        by=by,
+                        words=text,
+                        pressed=channel == SLACK,
+                    )
                     _ask(change, work, holder, words, within=within)
         case What.ANSWERED_BACK:
             if asker := _asker(approval):
-                words = collaboration.answered(
-                    approval, by, said, directory, zone=directory.zone_of(asker)
-                )
+                words = say("answered", approval, directory, asker, by=by, words=text)
                 holder = Holder(approval.id, asker, channel_of(approval, asker))
                 _ask(change, work, holder, words, within=within)
         case What.REASSIGNED:
@@ -128,16 +128,15 @@ def _reassigned(
 ) -> None:
     """Tell the one who lost a place, unless they gave it away, and a successor without a card."""
     of, to = str(work.more.get("of", "")), str(work.more.get("to", ""))
+    reason = quoted(work.reason)
     if work.by != of:
-        words = collaboration.handed_on(approval, to, work.reason, directory)
+        words = say("handed_on", approval, directory, of, to=called(to, directory), reason=reason)
         holder = Holder(approval.id, of, channel_of(approval, of))
         tell(change, holder, words, cause=f"{work.id}:{of}")
     person = directory.get(to)
     if person is not None and any(not one.person for one in approval.asked):
         # The card stands in a place; there will be none of their own.
-        words = collaboration.yours_now(
-            approval, of, work.reason, directory, zone=directory.zone_of(to)
-        )
+        words = say("yours_now", approval, directory, to, of=called(of, directory), reason=reason)
         channel = SLACK if person.slack else EMAIL
         holder = Holder(approval.id, to, channel, turn=approval.turn)
         _ask(change, work, holder, words, within=within)

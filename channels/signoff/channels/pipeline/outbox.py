@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -206,7 +205,7 @@ def dead_letter(change: Change, item: Item, problem: str) -> Change:
         "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem
     )
     record = {"stage": item.stage, "id": item.id, "body": body, "problem": problem}
-    return change.put_raw(f"dead:{item.stage}:{item.id}:{item.token}", json.dumps(record)).ack(item)
+    return change.put_dead(f"{item.stage}:{item.id}:{item.token}", record).ack(item)
 
 
 def _built(

@@ -8,7 +8,7 @@ from typing import Final
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import SendReminder
 from signoff.channels.pipeline.reply_tokens import Holder, issue
-from signoff.channels.words import levels
+from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory
 
@@ -32,7 +32,7 @@ def remind(
         here = asked.person in awaited if asked.person else asked.turn == approval.turn
         if not here or asked.problem:
             continue
-        words = levels.reminder(approval, directory, zone=directory.zone_of(asked.person))
+        words = reminder(approval, directory, asked.person)
         holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
         change.send(
             SendReminder(

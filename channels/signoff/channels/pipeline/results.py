@@ -1,7 +1,8 @@
-"""What comes of a delivery that did not succeed: tried again, given up, or refused for good."""
+"""What comes of deliveries: done, tried again, given up, or refused for good."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,13 +11,23 @@ import structlog
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.work import Bundling
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, backoff
-from signoff.channels.pipeline.port import Refused, Retry
+from signoff.channels.pipeline.port import Channel, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import route_again
 from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 
 log = structlog.get_logger(__name__)
+
+
+async def deliver_each(channel: Channel, messages: Sequence[Message]) -> Sequence[Result]:
+    """Return what came of delivering messages; see `Channel.deliver`."""
+    try:
+        return await channel.deliver(messages)
+    except Exception as error:
+        # The port forbids it; a channel that does it all the same stops nobody else.
+        log.exception("delivery.channel_failed", channel=channel.name)
+        return [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
 
 
 def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:

@@ -243,7 +243,7 @@ class Router:
         if approval.terms is not None:
             return Change().ack(item)
         choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
-        return self._ask(item, approval, choice, choice.notes, now, barred=barred)
+        return self._ask(item, approval, choice, now, barred=barred)
 
     def _asks(self, approval: Approval, now: datetime) -> Choice:
         """Choose whom to ask about a call that could not be allowed at once."""
@@ -372,7 +372,7 @@ class Router:
         )
         if isinstance(went, Choice):
             went = went.model_copy(update={"stranded": went.stranded or not none})
-            return self._ask(item, approval, went, went.notes, now, was=was, noted=noted)
+            return self._ask(item, approval, went, now, was=was, noted=noted)
         change = Change().ack(item)
         if went is not None:
             after, events = went
@@ -408,14 +408,13 @@ class Router:
             log.error("approval.unroutable", approval=approval.id, why=why)
             event = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
             return Change().note([event]).ack(item)
-        return self._ask(item, approval, choice, choice.notes, now)
+        return self._ask(item, approval, choice, now)
 
     def _ask(
         self,
         item: Item,
         approval: Approval,
         choice: Choice,
-        notes: tuple[str, ...],
         now: datetime,
         *,
         barred: tuple[str, ...] = (),
@@ -432,7 +431,7 @@ class Router:
             choice.terms,
             start,
             fresh,
-            notes=notes,
+            notes=choice.notes,
             now=now,
             barred=barred,
             stranded=choice.stranded,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -14,7 +15,7 @@ from signoff.broker.ledger import listing
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
-from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, same_call
+from signoff.channels.rest.idempotent import About, Id, IdempotentRequests, actor_of, same_call
 from signoff.channels.rest.pages import Paging, page
 from signoff.channels.rest.problems import (
     note_problem,
@@ -104,12 +105,7 @@ class Approvals:
         index, rising = listing.ordered(own, wanted.sort)
         directory, now = self._decisions.directory, await self._ledger.now()
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Approval | None]]:
-            return await listing.approvals(
-                self._ledger, index=index, before=before, limit=most, rising=rising
-            )
+        listed = partial(listing.approvals, self._ledger, index=index, rising=rising)
 
         def keep(one: Approval) -> bool:
             return access.sees(one, directory) and wanted.fits(one, directory, now)
@@ -136,14 +132,7 @@ class Approvals:
         events = await self._ledger.history(approval_id)
         return [shapes.entry(one, details=details) for one in events]
 
-    async def approve(
-        self,
-        access: Decider,
-        approval_id: Id,
-        body: bodies.Approve,
-        request: Request,
-        response: Response,
-    ) -> models.Approval:
+    async def approve(self, access: Decider, body: bodies.Approve, about: About) -> models.Approval:
         """Approve exactly the call with this digest, as the token's person."""
 
         def want(seen: Approval) -> tuple[Move, Actor]:
@@ -151,24 +140,14 @@ class Approvals:
             move = moves.Approve(values=body.values, reason=body.reason.strip())
             return move, actor_of(access, self._requests.person(access))
 
-        return await self._requests.carry_out(access, approval_id, request, response, want)
+        return await self._requests.carry_out(access, about, want)
 
-    async def reject(
-        self,
-        access: Decider,
-        approval_id: Id,
-        body: bodies.Reject,
-        request: Request,
-        response: Response,
-    ) -> models.Approval:
+    async def reject(self, access: Decider, body: bodies.Reject, about: About) -> models.Approval:
         """Reject as the token's person."""
-
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            del seen
-            move = moves.Reject(reason=body.reason.strip(), values=body.values)
-            return move, actor_of(access, self._requests.person(access))
-
-        return await self._requests.carry_out(access, approval_id, request, response, want)
+        move = moves.Reject(reason=body.reason.strip(), values=body.values)
+        return await self._requests.carry_out(
+            access, about, lambda _: (move, actor_of(access, self._requests.person(access)))
+        )
 
     async def together(
         self, access: Decider, body: bodies.Together, request: Request, response: Response
@@ -204,12 +183,7 @@ class Approvals:
         return found
 
     async def withdraw(
-        self,
-        access: Withdrawer,
-        approval_id: Id,
-        body: bodies.Withdraw,
-        request: Request,
-        response: Response,
+        self, access: Withdrawer, body: bodies.Withdraw, about: About
     ) -> models.Approval:
         """Withdraw a request, as the requester, an operator or an administrator."""
 
@@ -227,7 +201,7 @@ class Approvals:
                 )
             return moves.Withdraw(reason=body.reason), actor
 
-        return await self._requests.carry_out(access, approval_id, request, response, want)
+        return await self._requests.carry_out(access, about, want)
 
 
 def make_approvals(decisions: Decisions) -> APIRouter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -20,7 +21,6 @@ from signoff.channels.rest.problems import not_found, note_problem, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
-from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.base.errors import GrantNotFound
 from signoff.core.grants.grant import Grant, grant_id
@@ -58,10 +58,7 @@ class GrantRoutes:
         """List the grants of the token's person, the newest first."""
         now = await self._decisions.ledger.now()
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Grant | None]]:
-            return await listing.grants(self._decisions.ledger, before=before, limit=most)
+        listed = partial(listing.grants, self._decisions.ledger)
 
         def keep(one: Grant) -> bool:
             return access.sees_grant(one, self._decisions.directory) and (
@@ -82,13 +79,8 @@ class GrantRoutes:
         """List the approvals that a grant has decided, the latest first."""
         grant = await self._seen(access, grant_id)
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Approval | None]]:
-            index = f"uses:{grant.id}"
-            return await listing.approvals(
-                self._decisions.ledger, index=index, before=before, limit=most
-            )
+        index = f"uses:{grant.id}"
+        listed = partial(listing.approvals, self._decisions.ledger, index=index)
 
         found, then = await page(listed, lambda _: True, wanted)
         items = tuple(shapes.approval(one) for one in found)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated
 
 import structlog
-from fastapi import Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions, Extras
@@ -33,6 +33,18 @@ Want = Callable[[Approval], tuple[Move, Actor]]
 """Returns which move a request wants on an approval that it may see, and as whom."""
 
 
+class ApprovalRequest:
+    """A request about one approval, and the headers of its answer."""
+
+    def __init__(self, approval_id: Id, request: Request, response: Response) -> None:
+        self.approval_id = approval_id
+        self.request = request
+        self.response = response
+
+
+About = Annotated[ApprovalRequest, Depends()]
+
+
 class IdempotentRequests:
     """Carries requests about approvals out.
 
@@ -44,7 +56,7 @@ class IdempotentRequests:
         self._decisions = decisions
 
     async def carry_out(
-        self, access: Access, approval_id: str, request: Request, response: Response, want: Want
+        self, access: Access, about: ApprovalRequest, want: Want
     ) -> models.Approval:
         """Make the move of a request, unless the same one was made; return what the approval is.
 
@@ -52,8 +64,8 @@ class IdempotentRequests:
             Problem: The token may not see it, or the key of the request cannot be used.
             SignoffError: The move was refused, or could not be made.
         """
-        seen = await self.seen(access, approval_id)
-        async with once(self._decisions.ledger, access, request, response) as attempt:
+        seen, ledger = await self.seen(access, about.approval_id), self._decisions.ledger
+        async with once(ledger, access, about.request, about.response) as attempt:
             if attempt.about:
                 return shapes.approval(seen)
             move, actor = want(seen)

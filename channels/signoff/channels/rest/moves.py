@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.rest import bodies
 from signoff.channels.rest.auth import Handler
-from signoff.channels.rest.idempotent import Id, IdempotentRequests, actor_of, length_of, somebody
+from signoff.channels.rest.idempotent import (
+    About,
+    ApprovalRequest,
+    IdempotentRequests,
+    actor_of,
+    length_of,
+    somebody,
+)
 from signoff.channels.rest.problems import responses
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
@@ -31,35 +38,17 @@ class Moves:
         self._decisions = decisions
         self._requests = IdempotentRequests(decisions)
 
-    async def claim(
-        self, access: Handler, approval_id: Id, body: bodies.Claim, request: Request, to: Response
-    ) -> models.Approval:
+    async def claim(self, access: Handler, body: bodies.Claim, about: About) -> models.Approval:
         """Reserve the decision for the token's person for a while."""
         length = length_of(body.length, "/length") if body.length else None
-        me = self._requests.person(access)
+        return await self._make(access, about, moves.Claim(length=length), as_person=True)
 
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            return moves.Claim(length=length), self._actor(access, me, seen)
-
-        return await self._requests.carry_out(access, approval_id, request, to, want)
-
-    async def release(
-        self, access: Handler, approval_id: Id, body: bodies.Reason, request: Request, to: Response
-    ) -> models.Approval:
+    async def release(self, access: Handler, body: bodies.Reason, about: About) -> models.Approval:
         """Release a claim, so that all approvers can decide again."""
-
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            return moves.Release(reason=body.reason), self._actor(access, None, seen)
-
-        return await self._requests.carry_out(access, approval_id, request, to, want)
+        return await self._make(access, about, moves.Release(reason=body.reason))
 
     async def reassign(
-        self,
-        access: Handler,
-        approval_id: Id,
-        body: bodies.Reassign,
-        request: Request,
-        to: Response,
+        self, access: Handler, body: bodies.Reassign, about: About
     ) -> models.Approval:
         """Reassign an approver's seat to another person, who gets a card."""
 
@@ -69,32 +58,17 @@ class Moves:
             move = moves.Reassign(of=of, to=somebody(directory, body.to, "/to"), reason=body.reason)
             return move, self._actor(access, of if of.id == access.person else None, seen)
 
-        return await self._requests.carry_out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, about, want)
 
-    async def remind(
-        self, access: Handler, approval_id: Id, request: Request, to: Response
-    ) -> models.Approval:
+    async def remind(self, access: Handler, about: About) -> models.Approval:
         """Remind approvers who have not answered, at most once an hour."""
+        return await self._make(access, about, moves.Remind())
 
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            return moves.Remind(), self._actor(access, None, seen)
-
-        return await self._requests.carry_out(access, approval_id, request, to, want)
-
-    async def ask(
-        self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
-    ) -> models.Approval:
+    async def ask(self, access: Handler, body: bodies.Words, about: About) -> models.Approval:
         """Ask the requester a question. The answer appears on the card."""
-        me = self._requests.person(access)
+        return await self._make(access, about, moves.AskBack(text=body.text), as_person=True)
 
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            return moves.AskBack(text=body.text), self._actor(access, me, seen)
-
-        return await self._requests.carry_out(access, approval_id, request, to, want)
-
-    async def comment(
-        self, access: Handler, approval_id: Id, body: bodies.Words, request: Request, to: Response
-    ) -> models.Approval:
+    async def comment(self, access: Handler, body: bodies.Words, about: About) -> models.Approval:
         """Comment on the card. The requester's comment answers an open question."""
 
         def want(seen: Approval) -> tuple[Move, Actor]:
@@ -104,19 +78,20 @@ class Moves:
                 return moves.AnswerBack(text=body.text), actor
             return moves.Comment(text=body.text), actor
 
-        return await self._requests.carry_out(access, approval_id, request, to, want)
+        return await self._requests.carry_out(access, about, want)
 
-    async def extend(
-        self, access: Handler, approval_id: Id, body: bodies.Extend, request: Request, to: Response
-    ) -> models.Approval:
+    async def extend(self, access: Handler, body: bodies.Extend, about: About) -> models.Approval:
         """Extend the deadline, by at most the level's original length."""
-        length = length_of(body.by, "/by")
+        move = moves.Extend(by=length_of(body.by, "/by"), reason=body.reason)
+        return await self._make(access, about, move)
 
-        def want(seen: Approval) -> tuple[Move, Actor]:
-            move = moves.Extend(by=length, reason=body.reason)
-            return move, self._actor(access, None, seen)
-
-        return await self._requests.carry_out(access, approval_id, request, to, want)
+    async def _make(
+        self, access: Access, about: ApprovalRequest, move: Move, *, as_person: bool = False
+    ) -> models.Approval:
+        me = self._requests.person(access) if as_person else None
+        return await self._requests.carry_out(
+            access, about, lambda seen: (move, self._actor(access, me, seen))
+        )
 
     def _actor(self, access: Access, person: Person | None, seen: Approval) -> Actor:
         """Return as whom a token acts: as a person, or else in the role that it has."""

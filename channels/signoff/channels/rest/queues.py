@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
@@ -65,12 +66,7 @@ class Queues:
         # By what is due next there is no order that stays while somebody turns the pages.
         index = listing.APPROVALS if called == ALL else index_of(called)
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Approval | None]]:
-            return await listing.approvals(
-                self._decisions.ledger, index=index, before=before, limit=most
-            )
+        listed = partial(listing.approvals, self._decisions.ledger, index=index)
 
         def keep(one: Approval) -> bool:
             return one.state is State.PENDING and access.sees(one, directory)

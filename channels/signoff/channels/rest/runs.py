@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import structlog
@@ -93,11 +94,7 @@ class Runs:
         self, access: RunReader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Run]:
         """List runs, the newest first."""
-
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Run | None]]:
-            return await listing.runs(self._ledger, before=before, limit=most)
+        listed = partial(listing.runs, self._ledger)
 
         def keep(one: Run) -> bool:
             return wanted.fits(one) and access.sees_run(one, self._decisions.directory)

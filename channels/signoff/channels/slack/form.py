@@ -27,10 +27,10 @@ from signoff.channels.form_fields import (
     YES,
     Field,
     Input,
-    PayloadErrors,
     chosen,
     field_id,
     place_of,
+    read_each,
     read_json,
     value_text,
 )
@@ -83,20 +83,7 @@ def read_values(wanted: Sequence[Field], state: Mapping[str, Any]) -> dict[str, 
     Raises:
         PayloadErrors: By field, what is wrong; nothing else is raised, whatever was sent.
     """
-    values: dict[str, JsonValue] = {}
-    problems: dict[str, PayloadError] = {}
-    for at, field in enumerate(wanted[:MOST_FIELDS]):
-        element = _at(_at(state, field_id(at)), VALUE)
-        try:
-            given = _read(field, element)
-        except PayloadError as error:
-            problems[field.name] = error
-            continue
-        if given is not None:
-            values[field.name] = given[0]
-    if problems:
-        raise PayloadErrors(problems)
-    return values
+    return read_each(wanted, lambda field, name: _read(field, _at(_at(state, name), VALUE)))
 
 
 def _element(field: Field) -> InputInteractiveElement:

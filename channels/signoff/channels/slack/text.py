@@ -11,7 +11,7 @@ from typing import Final
 
 from slack_sdk.models.blocks import MarkdownTextObject, PlainTextObject
 
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 
 HEADER: Final = 150
 SECTION: Final = 3_000

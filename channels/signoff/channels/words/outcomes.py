@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from signoff.broker.decisions import Refused, Taken
-from signoff.channels.words import collaboration, grants, levels, phrases
-from signoff.channels.words.phrases import About, Words
+from signoff.channels.words import phrases
+from signoff.channels.words.messages import Words, called, say
+from signoff.channels.words.phrases import About
 from signoff.core.approvals import moves
 from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.moves import Move
 from signoff.core.base.errors import (
     AlreadyDecided,
+    ApprovalError,
     Claimed,
     Escalated,
     GrantRefused,
@@ -24,6 +26,7 @@ from signoff.core.base.errors import (
     ReasonNeeded,
     TooLate,
 )
+from signoff.core.cards.card import awaited_by
 from signoff.core.directory.people import Directory, Person
 from signoff.core.payloads.payload import fields_of
 
@@ -33,6 +36,29 @@ class Answered(NamedTuple):
 
     about: About
     words: Words
+
+
+_DONE: Final[Mapping[type[Move], str]] = {
+    moves.Claim: "claimed",
+    moves.Release: "released",
+    moves.Reassign: "given_away",
+    moves.AskBack: "asked_back",
+    moves.AnswerBack: "passed_on",
+    moves.Comment: "commented",
+    moves.Extend: "extended",
+    moves.Remind: "reminded",
+    moves.Withdraw: "withdrawn",
+}
+
+_REFUSED: Final[Mapping[type[ApprovalError], tuple[About, str]]] = {
+    Escalated: (About.LATE, "late_here"),
+    Claimed: (About.CLAIMED, "not_done"),
+    MoveRefused: (About.NOT_DONE, "not_done"),
+    IllegalMove: (About.NOT_DONE, "not_done"),
+    NotShownInFull: (About.NOT_SHOWN, "not_shown"),
+    ApprovalError: (About.NOT_YOURS, "not_yours"),
+}
+"""What is told of a refusal that only has to be named: the first that fits."""
 
 
 def done(
@@ -47,45 +73,24 @@ def done(
         directory: The people.
         again: Whether the person had taken the first of two steps before.
     """
-    after, zone = taken.approval, directory.zone_of(person.id)
+    after, reader = taken.approval, person.id
     if taken.grant is not None:
-        return Answered(About.GRANTED, grants.granted(after, taken.grant, zone=zone))
-    if isinstance(move, moves.Approve) and (step := after.step_of(person.id)) is not None:
-        return Answered(About.FIRST_STEP, phrases.first_step(after, step, again=again, zone=zone))
+        return Answered(About.GRANTED, phrases.granted(after, taken.grant, directory, reader))
+    if isinstance(move, moves.Approve) and (step := after.step_of(reader)) is not None:
+        words = phrases.first_step(after, step, directory, reader, again=again)
+        return Answered(About.FIRST_STEP, words)
     if isinstance(move, moves.Approve | moves.Reject):
         if after.state is not State.PENDING:
             return None
-        return Answered(About.VOTED, levels.voted(after, person.id, directory))
-    words = _done(move, after, directory, zone)
-    return Answered(About.DONE, words) if words is not None else None
+        return Answered(About.VOTED, phrases.voted(after, reader, directory))
+    if (name := _DONE.get(type(move))) is None:
+        return None
+    to = called(after.handovers[-1].to, directory) if after.handovers else ""
+    awaited = awaited_by(after, directory)
+    return Answered(About.DONE, say(name, after, directory, reader, to=to, awaited=awaited))
 
 
-def _done(  # noqa: PLR0911 -- one for each kind
-    move: Move, after: Approval, directory: Directory, zone: tzinfo
-) -> Words | None:
-    match move:
-        case moves.Claim():
-            return collaboration.claimed(after, zone=zone)
-        case moves.Release():
-            return collaboration.released(after, zone=zone)
-        case moves.Reassign():
-            return collaboration.given_away(after, directory)
-        case moves.AskBack():
-            return collaboration.asked_back(after, directory, zone=zone)
-        case moves.AnswerBack():
-            return collaboration.passed_on(after, zone=zone)
-        case moves.Comment():
-            return collaboration.commented(after, zone=zone)
-        case moves.Extend():
-            return collaboration.extended(after, zone=zone)
-        case moves.Remind():
-            return collaboration.reminded(after, directory, zone=zone)
-        case moves.Withdraw():
-            return collaboration.withdrawn(after)
-    return None
-
-
-def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Answered:  # noqa: PLR0911 -- one for each kind
+def not_taken(refused: Refused, person: Person | None, directory: Directory) -> Answered:
     """Return why a move was refused.
 
     Args:
@@ -94,29 +99,21 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
         directory: The people.
     """
     approval, error, why = refused.approval, refused.error, str(refused.error)
+    reader = person.id if person is not None else phrases.NOBODY
     match error:
         case PayloadError():
             example = _example(approval, error)
-            words = phrases.not_understood(approval, why, example=example)
+            words = phrases.not_understood(approval, why, directory, reader, example=example)
             return Answered(About.NOT_UNDERSTOOD, words)
         case GrantRefused():
-            return Answered(About.NO_GRANT, grants.no_grant(approval, why))
+            return Answered(About.NO_GRANT, phrases.no_grant(approval, why, directory, reader))
         case AlreadyDecided() if person is not None:
-            return Answered(About.DECIDED, phrases.already_decided(approval, person, directory))
+            words = phrases.already_decided(approval, reader, directory)
+            return Answered(About.DECIDED, words)
         case TooLate():
-            return Answered(
-                About.LATE,
-                phrases.late(approval, zone=directory.zone_of(person.id if person else "")),
-            )
-        case Escalated():
-            return Answered(About.LATE, phrases.escalated(approval, why))
-        case Claimed():
-            return Answered(About.CLAIMED, phrases.not_done(approval, why))
-        case MoveRefused() | IllegalMove():
-            return Answered(About.NOT_DONE, phrases.not_done(approval, why))
-        case NotShownInFull():
-            return Answered(About.NOT_SHOWN, phrases.not_shown(approval, why))
-    return Answered(About.NOT_YOURS, phrases.not_yours(approval, why))
+            return Answered(About.LATE, phrases.late(approval, directory, reader))
+    about, name = next(told for kind, told in _REFUSED.items() if isinstance(error, kind))
+    return Answered(about, phrases.refusal(name, approval, why, directory, reader))
 
 
 def _example(approval: Approval, error: PayloadError) -> str:

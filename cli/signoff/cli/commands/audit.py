@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions, write_json
-from signoff.cli.terminal import hand_on, say
+from signoff.cli.commands.archive import files_of, report, verified
+from signoff.cli.commands.session import Json, with_decisions
+from signoff.cli.terminal import hand_on
 
 if TYPE_CHECKING:
+    from signoff.broker.archive.reading import Verified
     from signoff.broker.decisions import Decisions
 
 _PLACE: Final = re.compile(r"\d{1,18}-\d{1,18}")
@@ -32,18 +34,11 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Verify the chain from the first entry to the last, and print its head."""
+    """Verify the chain from the first entry to the last, and print its head.
 
-    async def work(decisions: Decisions) -> tuple[int, str]:
-        from signoff.broker.ledger import audit  # noqa: PLC0415
-
-        return await audit.verify(decisions.ledger.store, expect_head=head)
-
-    count, last = _verified(file, head) if file is not None else with_decisions(ctx, work)
-    if as_json:
-        write_json({"entries": count, "head": last})
-    else:
-        say(f"{count:,} entries, unbroken. Head: {last or 'none yet'}")
+    What was archived is verified in the archive, whose files are checked too.
+    """
+    report(_verified(file, head) if file is not None else verified(ctx, head), as_json=as_json)
 
 
 @app.command()
@@ -57,25 +52,26 @@ def export(
         str, typer.Option(metavar="ID", help="Only entries after the one with this id.")
     ] = "",
 ) -> None:
-    """Print every entry as a line of JSON, the oldest first."""
+    """Print every entry as a line of JSON, the oldest first, those in the archive included."""
     if after and not _PLACE.fullmatch(after):
         raise typer.BadParameter("it is the `id` of a line: 1795273200000-0", param_hint="--after")
 
     async def work(decisions: Decisions) -> None:
-        from signoff.broker.ledger import audit  # noqa: PLC0415
+        from signoff.broker.archive import reading  # noqa: PLC0415
 
-        run = await decisions.ledger.run_of(subject) if subject else ""
-        async for line in audit.lines(
-            decisions.ledger.store, subject=subject, run=run, after=after
+        async for line in reading.lines(
+            decisions.ledger, files_of(ctx), subject=subject, after=after
         ):
             hand_on(line)
 
     with_decisions(ctx, work)
 
 
-def _verified(file: Path, head: str) -> tuple[int, str]:
+def _verified(file: Path, head: str) -> Verified:
+    from signoff.broker.archive.reading import Verified  # noqa: PLC0415
     from signoff.broker.ledger import audit  # noqa: PLC0415
 
     # Lines end with line feeds alone: what people wrote may have other ends of lines in it.
     with file.open(encoding="utf-8", newline="\n") as lines:
-        return audit.verify_lines(lines, expect_head=head)
+        count, last = audit.verify_lines(lines, expect_head=head)
+    return Verified(count, 0, 0, last)

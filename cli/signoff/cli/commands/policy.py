@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from signoff.core.directory.people import Directory
     from signoff.core.directory.queues import Turns
     from signoff.core.grants.grant import Grant
-    from signoff.core.simulation.timeline import Timeline
+    from signoff.core.simulation.forecast import Timeline
 
     _Present = tuple[Directory, Turns, list[Grant]]
 

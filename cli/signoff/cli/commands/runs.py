@@ -115,6 +115,38 @@ def show(
     with_decisions(ctx, work)
 
 
+@app.command()
+def settle(
+    ctx: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The id: run_ and 16 digits.")],
+    *,
+    reason: Annotated[str, typer.Option(help="What really happened, for the audit log.")],
+    by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Settle a run in doubt, after somebody has looked what its tool really did.
+
+    The agent hears nothing of it. From then on the run can be archived.
+    """
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.ledger.change import Change  # noqa: PLC0415 -- redis
+        from signoff.core.approvals.events import What  # noqa: PLC0415
+
+        found, now = await decisions.ledger.run(run_id), await decisions.ledger.now()
+        if not found.ended:
+            raise RunError(f"Run {run_id} is {found.state}: it has not ended.")
+        who = by or f"{getpass.getuser()} (cli)"
+        event = found.note(What.SETTLED, now=now, by=who, why=reason)
+        await decisions.ledger.commit(Change().note([event]))
+
+    with_decisions(ctx, work)
+    if as_json:
+        write_json({"id": run_id, "settled": True})
+    else:
+        say(f"{run_id} is settled.")
+
+
 async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
     """Follow the audit until the run has ended; say on the way who is asked."""
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415

@@ -38,6 +38,23 @@ class RedisSettings(Value):
     )
 
 
+class RetentionSettings(Value):
+    """[retention]: how long the ledger keeps runs that have ended, and where they go then."""
+
+    after: Duration | None = Field(
+        None,
+        ge=timedelta(minutes=1),
+        description="How long after its last event an ended run moves into the archive, with its "
+        "approvals and its part of the audit log: `90d`. If it is not set, everything stays in "
+        "Redis, and `signoff archive run` archives on demand.",
+    )
+    archive: Path = Field(
+        Path(".signoff/archive"),
+        description="The folder of the archive, relative to the settings file. All `signoff "
+        "channels` processes, and the machine where `signoff archive` runs, must share it.",
+    )
+
+
 class BrokerSettings(Value):
     """[broker]: what carries Celery's doorbells."""
 

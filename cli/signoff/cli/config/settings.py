@@ -46,6 +46,7 @@ from signoff.cli.config.sections import (
     LogSettings,
     NotificationSettings,
     RedisSettings,
+    RetentionSettings,
     SessionSettings,
 )
 from signoff.cli.config.sources import (
@@ -97,6 +98,7 @@ class Settings(BaseSettings):
     )
 
     redis: RedisSettings = RedisSettings()
+    retention: RetentionSettings = RetentionSettings()
     broker: BrokerSettings = BrokerSettings()
     sessions: SessionSettings = SessionSettings()
     agents: AgentSettings = AgentSettings()
@@ -154,6 +156,11 @@ class Settings(BaseSettings):
     def redis_folder(self) -> Path:
         """Where `signoff up` keeps a Redis of its own."""
         return self.state_folder / "redis"
+
+    @property
+    def archive_folder(self) -> Path:
+        """The folder of the archive as an absolute path."""
+        return (self.home / self.retention.archive).resolve()
 
     @property
     def broker_url(self) -> str:

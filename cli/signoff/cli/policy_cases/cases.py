@@ -25,7 +25,7 @@ from signoff.cli.config.toml_lines import line_of
 from signoff.core.base.model import Value
 from signoff.core.base.moments import read_moment
 from signoff.core.directory.hours import TimeZone
-from signoff.core.simulation.timeline import End, Says
+from signoff.core.simulation.forecast import End, Says
 
 CASES_FILE = "signoff.test.toml"
 """Read from beside the settings unless other files are named."""

@@ -16,7 +16,7 @@ from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.simulation.timeline import Rung, SimulatedAnswer, Timeline
+from signoff.core.simulation.forecast import Rung, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from signoff.broker.ledger.store import Store
 from signoff.core.base.errors import AuditBroken
 
 _PAGE = 1000
-_LINE: Final = re.compile(r'\{"id": "(\d+-\d+)", "entry": ([^\n]*), "link": "([0-9a-f]{40})"\}\n?')
+_LINE: Final = re.compile(
+    r'\{"id": "(\d+-\d+)", "entry": ([^\n]*?)'
+    r'(?:, "hash": "([0-9a-f]{64})")?, "link": "([0-9a-f]{40})"\}\n?'
+)
 
 
 async def entries(store: Store, *, after: str = "") -> AsyncIterator[tuple[str, str, str]]:
@@ -41,37 +44,51 @@ async def about(store: Store, run: str, *, after: str = "") -> AsyncIterator[tup
         run: The id of the run.
         after: A stream id; only what comes behind it is yielded.
     """
-    key = f"{store.prefix}audit"
     async with store.translated_client() as client:
         trail = await client.hget(f"{store.prefix}trails", run) or ""
-    ids = sorted({_order(one) for one in trail.split()})
-    behind = [f"{ms}-{nth}" for ms, nth in ids if not after or (ms, nth) > _order(after)]
-    for start in range(0, len(behind), _PAGE):
+    ids = sorted({order(one) for one in trail.split()})
+    behind = [f"{ms}-{nth}" for ms, nth in ids if not after or (ms, nth) > order(after)]
+    async for entry in by_ids(store, behind):
+        yield entry
+
+
+async def by_ids(store: Store, ids: Sequence[str]) -> AsyncIterator[tuple[str, str, str]]:
+    """Yield what `entries` yields of the entries with these stream ids that are still there."""
+    key = f"{store.prefix}audit"
+    for start in range(0, len(ids), _PAGE):
         async with (
             store.translated_client() as client,
             client.pipeline(transaction=False) as pipe,
         ):
-            for one in behind[start : start + _PAGE]:
+            for one in ids[start : start + _PAGE]:
                 pipe.xrange(key, one, one)
             found = await pipe.execute()
         for entry_id, fields in (row for rows in found for row in rows):
             yield entry_id, fields.get("e", ""), fields.get("h", "")
 
 
-def _order(entry_id: str) -> tuple[int, int]:
+def order(entry_id: str) -> tuple[int, int]:
+    """Return what stream ids are ordered by."""
     ms, _, nth = entry_id.partition("-")
     return int(ms), int(nth)
 
 
-def to_line(entry_id: str, text: str, link: str) -> str:
+def to_line(entry_id: str, text: str, link: str, hashed: str = "") -> str:
     """Return an entry as a line of JSON; the text stands in it as it is, so that links can be made.
 
     The line has no other line feed than the one at its end.
+
+    Args:
+        entry_id: Its id in the stream.
+        text: Its JSON text.
+        link: Its link.
+        hashed: The SHA-256 of the text as it was, where personal data was erased from it since.
     """
-    return f'{{"id": "{entry_id}", "entry": {text}, "link": "{link}"}}\n'
+    erased = f', "hash": "{hashed}"' if hashed else ""
+    return f'{{"id": "{entry_id}", "entry": {text}{erased}, "link": "{link}"}}\n'
 
 
-def from_line(line: str) -> tuple[str, str, str]:
+def from_line(line: str) -> tuple[str, str, str, str]:
     """Return what `to_line` was given.
 
     Raises:
@@ -80,7 +97,7 @@ def from_line(line: str) -> tuple[str, str, str]:
     form = _LINE.fullmatch(line)
     if form is None:
         raise ValueError("it is not a line that `signoff audit export` or the API has written")
-    return form[1], form[2], form[3]
+    return form[1], form[2], form[4], form[3] or ""
 
 
 async def lines(
@@ -117,13 +134,19 @@ class Chain:
     def __init__(self) -> None:
         self.count, self.link = 0, ""
 
-    def follow(self, entry_id: str, text: str, stored: str) -> str:
+    def follow(self, entry_id: str, text: str, stored: str, hashed: str = "") -> str:
         """Go on to the next entry, and return its link.
+
+        Args:
+            entry_id: Its id in the stream.
+            text: Its JSON text.
+            stored: The link that it is stored with.
+            hashed: The hash of what it was, where personal data was erased from it.
 
         Raises:
             AuditBroken: It does not follow from the one before.
         """
-        inner = hashlib.sha256(text.encode()).hexdigest()
+        inner = hashed or hashlib.sha256(text.encode()).hexdigest()
         self.link = hashlib.sha1((self.link + inner).encode(), usedforsecurity=False).hexdigest()
         self.count += 1
         if self.link != stored:
@@ -135,7 +158,9 @@ class Chain:
         return self.link
 
 
-async def verify(store: Store, *, expect_head: str = "") -> tuple[int, str]:
+async def verify(
+    store: Store, *, expect_head: str = "", chain: Chain | None = None, after: str = ""
+) -> tuple[int, str]:
     """Walk the chain; return the number of entries and the head, its last link.
 
     Somebody who can write to Redis could compute a whole new chain, so keep the head that this
@@ -144,14 +169,17 @@ async def verify(store: Store, *, expect_head: str = "") -> tuple[int, str]:
     Args:
         store: The ledger's store.
         expect_head: A head seen earlier, which must still be a link of the chain.
+        chain: As far as it was walked in the archive.
+        after: The stream id of the last entry there; it is gone on behind it.
 
     Raises:
         AuditBroken: An entry does not fit, the stored head is not the last link, or the expected
             head is not in the chain.
     """
-    head, chain = await _head(store), Chain()
-    expected_seen, head_seen = not expect_head, not head
-    async for entry in entries(store):
+    chain = chain or Chain()
+    head = await _head(store, chain.link, after)
+    expected_seen, head_seen = not expect_head, head == chain.link
+    async for entry in entries(store, after=after):
         link = chain.follow(*entry)
         expected_seen = expected_seen or link == expect_head
         # Entries are appended while this walks: the head of the start must be on the way.
@@ -187,8 +215,11 @@ def _require_seen(head: str, seen: bool) -> None:
         raise AuditBroken(f"The head {head} is not in the chain.", entry="-")
 
 
-async def _head(store: Store) -> str:
-    """Return the head, which the last entry must carry at the same moment."""
+async def _head(store: Store, archived: str, after: str) -> str:
+    """Return the head, which the last entry must carry at the same moment.
+
+    Where everything is in the archive, up to a stream id, it is the last link there.
+    """
     async with (
         store.translated_client() as client,
         client.pipeline(transaction=True) as pipe,
@@ -196,7 +227,8 @@ async def _head(store: Store) -> str:
         pipe.get(f"{store.prefix}audit:head")
         pipe.xrevrange(f"{store.prefix}audit", count=1)
         head, rows = await pipe.execute()
-    if (head or "") != (rows[0][1].get("h", "") if rows else ""):
+    here = [fields for one, fields in rows if not after or order(one) > order(after)]
+    if (head or "") != (here[0].get("h", "") if here else archived):
         raise AuditBroken(
             "The end of the audit was cut off or added to, or its head removed or replaced.",
             entry="+",

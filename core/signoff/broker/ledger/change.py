@@ -25,6 +25,9 @@ from signoff.core.payloads.digest import digest
 FAR = 32_503_680_000_000
 """The score of what has no deadline: the year 3000, in milliseconds."""
 
+DEAD_LETTERS_KEPT = timedelta(days=90)
+"""How long work that was given up can be looked at."""
+
 Entry = tuple[str, str, int]
 """An index, a member of it, and its score."""
 
@@ -226,6 +229,10 @@ class Change:
             }
         )
         return self
+
+    def put_dead(self, name: str, letter: Mapping[str, Any]) -> Self:
+        """Keep work that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
+        return self.put_raw(f"dead:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
 
     @property
     def new_records(self) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar
@@ -188,7 +188,8 @@ class Ledger:
 
     async def recent_runs(self, *, limit: int | None = None) -> list[Run]:
         """Return the runs, the latest first."""
-        return await self.runs(await self.store.members("runs", newest_first=True, limit=limit))
+        ids = await self.store.members("runs", newest_first=True, limit=limit)
+        return await self._existing_runs(ids)
 
     async def session_runs(self, app: str, user: str, session: str) -> list[Run]:
         """Return the runs of one ADK session."""
@@ -200,7 +201,16 @@ class Ledger:
 
     async def _runs_below(self, start: str) -> list[Run]:
         members = await self.store.prefixed("sessions", start)
-        return await self.runs([member.rpartition("\0")[2] for member in members])
+        return await self._existing_runs([member.rpartition("\0")[2] for member in members])
+
+    async def _existing_runs(self, ids: Sequence[str]) -> list[Run]:
+        """Return runs in the order of their ids, without those that were archived meanwhile."""
+        records = await self.store.read([f"run:{one}" for one in ids])
+        return [
+            legible_run(one, record)
+            for one, record in zip(ids, records, strict=True)
+            if record is not None
+        ]
 
     async def proposer(self, origin: Origin, digest: str) -> Approval | None:
         """Return the latest rejection that said it would approve this call, if not taken up yet."""
@@ -405,16 +415,25 @@ class Ledger:
             may_be: Says of the text of a record whether it is to be read.
         """
         records = await self.store.read([f"approval:{one}" for one in ids])
-        found = []
-        for approval_id, record in zip(ids, records, strict=True):
-            if record is None or not may_be(record[1]):
-                continue
-            try:
-                found.append(legible_approval(approval_id, record))
-            except RecordUnreadable as error:
-                # One that cannot be read does not hide the others.
-                log.error("ledger.unreadable", approval=approval_id, error=str(error))  # noqa: TRY400 -- the message says it all
-        return found
+        wanted = [one if one is not None and may_be(one[1]) else None for one in records]
+        return [one for one in all_legible(legible_approval, ids, wanted) if one is not None]
+
+
+def all_legible(
+    legible: Callable[[str, tuple[int, str]], T],
+    ids: Iterable[str],
+    records: Iterable[tuple[int, str] | None],
+) -> Iterator[T | None]:
+    """Yield what records hold, None in the place of one that is gone or cannot be read.
+
+    One that cannot be read is logged, and does not hide the others.
+    """
+    for name, record in zip(ids, records, strict=True):
+        try:
+            yield None if record is None else legible(name, record)
+        except RecordUnreadable as error:
+            log.error("ledger.unreadable", record=name, error=str(error))  # noqa: TRY400 -- the message says it all
+            yield None
 
 
 def _is_in_trouble(record: str) -> bool:

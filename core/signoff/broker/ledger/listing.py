@@ -9,21 +9,16 @@ import base64
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, Self, TypeVar
-
-import structlog
+from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from signoff.broker.ledger.change import requests_key
-from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.ledger import Ledger, all_legible
 from signoff.broker.ledger.records import legible_approval, legible_grant, legible_run
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.core.approvals.search_terms import Sort
-from signoff.core.base.errors import RecordUnreadable
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
-
-log = structlog.get_logger(__name__)
 
 APPROVALS: Final = "approvals"
 """The index of all approvals, by when they were opened."""
@@ -84,8 +79,14 @@ class Part(Generic[One]):
     looked: int
 
 
-List = Callable[[Place | None, int], Awaitable[list[tuple[Place, One | None]]]]
-"""Returns records with their places from behind a place on; None beside one that is gone."""
+class List(Protocol[One]):
+    """Returns records with their places from behind a place on; None beside one that is gone."""
+
+    def __call__(
+        self, *, before: Place | None, limit: int
+    ) -> Awaitable[list[tuple[Place, One | None]]]:
+        """Return at most so many."""
+        ...
 
 
 async def part(
@@ -108,7 +109,7 @@ async def part(
     place, found, looked = before, list[One](), 0
     while looked < most:
         batch = min(most - looked, max(2 * limit, 50))
-        rows = await listed(place, batch)
+        rows = await listed(before=place, limit=batch)
         for place, one in rows:
             looked += 1
             if one is not None and keep(one):
@@ -202,15 +203,6 @@ async def _listed(
     legible: Callable[[str, tuple[int, str]], T],
 ) -> list[tuple[Place, T | None]]:
     places = [Place(*one) for one in found]
-    records = await ledger.store.read([f"{kind}:{one.member}" for one in places])
-    listed: list[tuple[Place, T | None]] = []
-    for place, record in zip(places, records, strict=True):
-        one = None
-        if record is not None:
-            try:
-                one = legible(place.member, record)
-            except RecordUnreadable as error:
-                # One that cannot be read does not hide the others.
-                log.error("ledger.unreadable", record=place.member, error=str(error))  # noqa: TRY400 -- the message says it all
-        listed.append((place, one))
-    return listed
+    ids = [one.member for one in places]
+    records = await ledger.store.read([f"{kind}:{one}" for one in ids])
+    return list(zip(places, all_legible(legible, ids, records), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import structlog
@@ -57,13 +57,12 @@ async def rebuild(ledger: Ledger) -> int:
         How many records there are.
     """
     count = 0
-    async for record in _records(ledger):
-        change = Change().put(record, was=record)
-        change.writes[0]["add"] = [list(entry) for entry in entries(record)]
-        if isinstance(record, Run):
-            send_work(change, record)
-        await ledger.commit_all([change])
-        count += 1
+    for kind in _READERS:
+        keys = await ledger.store.keys(f"{kind}:", "string")
+        for page in _pages(keys):
+            records = [one for one in (await _read(ledger, page)).values() if one is not None]
+            await ledger.commit_all([_anew(one) for one in records])
+            count += len(records)
     await _drop_strays(ledger)
     await _index_outboxes(ledger)
     await _index_trails(ledger)
@@ -71,23 +70,30 @@ async def rebuild(ledger: Ledger) -> int:
     return count
 
 
-async def _records(ledger: Ledger) -> AsyncIterator[Record]:
-    for kind in _READERS:
-        for key in await ledger.store.keys(f"{kind}:", "string"):
-            record = await _read(ledger, key)
-            if record is not None:
-                yield record
+def _anew(record: Record) -> Change:
+    """Return the change that writes the index entries of a record, and what it waits for."""
+    change = Change().put(record, was=record)
+    change.writes[0]["add"] = [list(entry) for entry in entries(record)]
+    return send_work(change, record) if isinstance(record, Run) else change
 
 
-async def _read(ledger: Ledger, key: str) -> Record | None:
-    found = await ledger.raw(key)
-    if found is None:
-        return None
-    try:
-        return _READERS[key.partition(":")[0]](*found)
-    except ValidationError as error:
-        log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
-        return None
+def _pages(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(keys), _BATCH):
+        yield keys[start : start + _BATCH]
+
+
+async def _read(ledger: Ledger, keys: Sequence[str]) -> dict[str, Record | None]:
+    """Return the records that are there by their keys, None for one that cannot be read."""
+    read: dict[str, Record | None] = {}
+    for key, found in zip(keys, await ledger.store.read(keys), strict=True):
+        if found is None:
+            continue
+        try:
+            read[key] = _READERS[key.partition(":")[0]](*found)
+        except ValidationError as error:
+            log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
+            read[key] = None
+    return read
 
 
 async def _drop_strays(ledger: Ledger) -> None:
@@ -95,21 +101,25 @@ async def _drop_strays(ledger: Ledger) -> None:
     for start, kind in _MANY.items():
         indexes |= dict.fromkeys(await ledger.store.keys(f"{start}:", "zset"), kind)
     for index, kind in indexes.items():
-        for member in await ledger.store.members(index):
-            key = f"{kind}:{member.rpartition(chr(0))[2]}"
-            record = await _read(ledger, key)
-            if (index, member) in {entry[:2] for entry in entries(record)}:
-                continue
-            stray = [(index, member, 0)]
-            if record is not None:
-                change = Change().put(record, was=record)
-                change.writes[0]["drop"] = stray
-            elif await ledger.raw(key) is None:
-                # Deletes what is not there, on the condition that it still is not.
-                change = Change().put_raw(key, "", drop=stray)
-            else:
-                continue  # unreadable: it stands where a process that can read it has put it
-            await ledger.commit_all([change])
+        for page in _pages(await ledger.store.members(index)):
+            keys = {member: f"{kind}:{member.rpartition(chr(0))[2]}" for member in page}
+            read = await _read(ledger, list(keys.values()))
+            drops = (_drop(index, member, key, read) for member, key in keys.items())
+            await ledger.commit_all([one for one in drops if one is not None])
+
+
+def _drop(index: str, member: str, key: str, read: Mapping[str, Record | None]) -> Change | None:
+    """Return the change that drops an index entry, None if it is where it belongs."""
+    if key not in read:
+        # Deletes what is not there, on the condition that it still is not.
+        return Change().put_raw(key, "", drop=[(index, member, 0)])
+    record = read[key]
+    # What cannot be read stands where a process that can read it has put it.
+    if record is None or (index, member) in {entry[:2] for entry in entries(record)}:
+        return None
+    change = Change().put(record, was=record)
+    change.writes[0]["drop"] = [(index, member, 0)]
+    return change
 
 
 async def _index_outboxes(ledger: Ledger) -> None:

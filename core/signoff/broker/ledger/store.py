@@ -40,6 +40,9 @@ _SCRIPTS = {
         "refund",
         "slots",
         "rest",
+        "prune",
+        "compact",
+        "dump",
     )
 }
 _SHAS = {

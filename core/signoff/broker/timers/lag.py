@@ -7,12 +7,10 @@ from datetime import timedelta
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import legible_approval
 from signoff.broker.ledger.store import to_ms
 from signoff.broker.timers.due_approvals import LEASE
 from signoff.core.approvals.approval import State
 from signoff.core.base.durations import format_duration
-from signoff.core.base.errors import RecordUnreadable
 
 BOUND: Final = timedelta(minutes=1)
 """What is later than this is worth a warning: a sweep begins every half second."""
@@ -49,8 +47,7 @@ async def lag(ledger: Ledger) -> Lag:
     """Return how late the oldest thing is that is due, by the ledger's clock.
 
     What has been claimed and not done is looked at too: a process may have died with it, or it
-    fails again and again. Unreadable records are left out; the sweeper logs an
-    error about each.
+    fails again and again. Unreadable records are logged and left out.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -60,16 +57,8 @@ async def lag(ledger: Ledger) -> Lag:
     until = to_ms(now + timedelta(seconds=LEASE))
     ids = await ledger.store.below("waiting", until, limit=_LOOK)
     found = Lag()
-    for approval_id, record in zip(
-        ids, await ledger.store.read([f"approval:{one}" for one in ids]), strict=True
-    ):
-        if record is None:
-            continue
-        try:
-            approval = legible_approval(approval_id, record)
-        except RecordUnreadable:
-            continue
+    for approval in await ledger.readable(ids):
         due = approval.next_due
         if approval.state is State.PENDING and due is not None and now - due > found.late:
-            found = Lag(now - due, approval_id)
+            found = Lag(now - due, approval.id)
     return found

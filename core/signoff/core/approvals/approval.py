@@ -63,7 +63,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
-from signoff.core.policies.levels import STAYS, Seat, Start, Verdict, turn_of
+from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, turn_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
@@ -245,9 +245,15 @@ class Approval(Value):
         return self.terms is None or not any(self.terms.after(self.level, self.round))
 
     @property
+    def seats_here(self) -> tuple[Seat, ...]:
+        """The seats of the present level."""
+        here = (self.level, self.round)
+        return tuple(one for one in self.seats if (one.level, one.round) == here)
+
+    @property
     def queues(self) -> tuple[str, ...]:
         """The queues in which it waits at its present level: ``queue:finance``."""
-        return tuple(dict.fromkeys(one.via for one in self._seats if one.via.startswith(QUEUE)))
+        return tuple(dict.fromkeys(one.via for one in self.seats_here if one.via.startswith(QUEUE)))
 
     @property
     def open_question(self) -> Comment | None:
@@ -372,12 +378,13 @@ class Approval(Value):
         if self.terms is None or self.terms.chain_of(self.level) is None:
             return True
         yes = self.ballot.yes
-        return any(one.covers for one in self._seats if one.person in yes)
+        late = (one for one in self.seats if one.level == STAYS)
+        return any(one.covers for one in (*self.seats_here, *late) if one.person in yes)
 
     @property
     def asked_here(self) -> tuple[str, ...]:
         """The ids of the people whose seats those of the present level are."""
-        return tuple(dict.fromkeys(one.stands_for for one in self._seats)) or self.ballot.own
+        return tuple(dict.fromkeys(one.stands_for for one in self.seats_here)) or self.ballot.own
 
     @property
     def still_needed(self) -> int:
@@ -489,7 +496,7 @@ class Approval(Value):
         """
         self._must_not_be_own(person, directory)
         self._must_have_a_seat(person, directory)
-        self._must_be_open(directory)
+        self.must_be_open(directory)
         ballot, zone = self.ballot, directory.zone_of(person.id)
         if person.id not in {*ballot.own, *ballot.stay}:
             raise Escalated(self._went_on(self.since, zone))
@@ -519,6 +526,15 @@ class Approval(Value):
                 until=claim.until,
             )
 
+    def must_be_open(self, directory: Directory) -> None:
+        """Refuse what comes after the decision.
+
+        Raises:
+            AlreadyDecided: It has been decided.
+        """
+        if self.state is not State.PENDING:
+            raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
+
     def may_withdraw(self, person: Person, directory: Directory) -> None:
         """Refuse a person who may not withdraw it: everybody but the requester.
 
@@ -526,7 +542,7 @@ class Approval(Value):
             AlreadyDecided: It has been decided.
             MoveRefused: The person is not the requester.
         """
-        self._must_be_open(directory)
+        self.must_be_open(directory)
         if not self.is_requester(person, directory):
             raise MoveRefused(
                 f"{person.shown} has not asked for approval {self.id}; only the requester can "
@@ -607,10 +623,15 @@ class Approval(Value):
             IllegalMove: It is not pending any more.
         """
         self._must_be_pending("ask")
-        # The people asked so far could not be reached, and may still answer; a stage that has
-        # approved has no more to say.
-        others = terms is not self.terms and start is not None
-        seats = (() if self.passed else self._lasting_seats) if others else self.seats
+        seats = self.seats
+        if terms is not self.terms and start is not None:
+            # The people asked so far could not be reached, and may still answer; a stage that has
+            # approved has no more to say.
+            passed = self.passed
+            seats = tuple(
+                one.model_copy(update={"level": OVER}) if passed or one.level != STAYS else one
+                for one in self._lasting_seats
+            )
         if self.in_two_steps:
             terms = terms.model_copy(update={"second_step": True})
         if terms is not self.terms and self.terms is not None:
@@ -841,12 +862,8 @@ class Approval(Value):
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
         """
-        self._must_be_pending("take a grant")
-        if self.terms is not None:
-            raise IllegalMove(f"Approval {self.id} is asked already and cannot take a grant.")
         decision = Decision(by=by, at=now, channel="grant", reason=reason, grant=grant)
-        approval, events = self._end(Move.APPROVE, decision)
-        return approval.model_copy(update={"terms": terms}), events
+        return self._end_unasked(Move.APPROVE, decision, terms)
 
     # Ending without a person's answer.
 
@@ -883,13 +900,8 @@ class Approval(Value):
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
         """
-        self._must_be_pending("be refused")
-        if self.terms is not None:
-            raise IllegalMove(f"Approval {self.id} is asked already and cannot be refused.")
-        approval, events = self._end(
-            Move.REJECT, Decision(at=now, channel="settings", reason=reason)
-        )
-        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
+        decision = Decision(at=now, channel="settings", reason=reason)
+        return self._end_unasked(Move.REJECT, decision, terms)
 
     @property
     def why_not_allowed(self) -> str:
@@ -909,13 +921,11 @@ class Approval(Value):
             IllegalMove: It is not pending any more, somebody is asked already, or it cannot be
                 allowed; see `why_not_allowed`.
         """
-        self._must_be_pending("be allowed")
-        if self.terms is not None or self.why_not_allowed:
-            why = self.why_not_allowed or "it is asked already"
-            raise IllegalMove(f"Approval {self.id} cannot be allowed: {why}.")
+        if why_not := self.why_not_allowed:
+            raise IllegalMove(f"Approval {self.id} cannot be allowed: {why_not}.")
         why = f"the policy {terms.policy} allows it"
-        approval, events = self._end(Move.APPROVE, Decision(at=now, channel="settings", reason=why))
-        return approval.model_copy(update={"terms": terms}), _by_policy(events, terms)
+        decision = Decision(at=now, channel="settings", reason=why)
+        return self._end_unasked(Move.APPROVE, decision, terms)
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> Moved:
         """Take the request back, because the requester did or because the run ended.
@@ -1065,19 +1075,17 @@ class Approval(Value):
         return tuple(dict.fromkeys((*self.hide, *self.hides)))
 
     @property
-    def _seats(self) -> tuple[Seat, ...]:
-        """The seats of the present level."""
-        here = (self.level, self.round)
-        return tuple(one for one in self.seats if (one.level, one.round) == here)
-
-    @property
     def _lasting_seats(self) -> tuple[Seat, ...]:
-        """The seats, where the people who may answer now keep theirs to the end."""
+        """The seats, where the people who may answer now keep theirs to the end.
+
+        People whose limit is too low do not: their yes is only a step on the way up.
+        """
         ballot = self.ballot
         seats = self.seats or tuple(Seat(person=one) for one in ballot.own)
         may = {*ballot.own, *ballot.stay}
         return tuple(
-            one.model_copy(update={"level": STAYS}) if one.person in may else one for one in seats
+            one.model_copy(update={"level": STAYS}) if one.person in may and one.covers else one
+            for one in seats
         )
 
     @property
@@ -1091,10 +1099,6 @@ class Approval(Value):
     def _must_be_pending(self, move: str) -> None:
         if self.state is not State.PENDING:
             raise IllegalMove(f"Approval {self.id} is {self.state} and cannot {move}.")
-
-    def _must_be_open(self, directory: Directory) -> None:
-        if self.state is not State.PENDING:
-            raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
 
     def _must_not_be_own(self, person: Person, directory: Directory) -> None:
         call = f"{self.call.name}()"
@@ -1291,6 +1295,15 @@ class Approval(Value):
         plain = self.kind is not Kind.INPUT and not missing_fields(self.template, None)
         return plain and not terms.second_step and not self.ballot.no
 
+    def _end_unasked(self, move: Move, decision: Decision, terms: Terms | None) -> Moved:
+        """End it by a grant or by the settings, which is possible while nobody is asked."""
+        if self.terms is not None:
+            raise IllegalMove(f"Approval {self.id} is asked already.")
+        approval, (event,) = self._end(move, decision)
+        if terms is not None and not decision.grant:
+            event = event.model_copy(update={"more": {**event.more, "policy": terms.policy}})
+        return approval.model_copy(update={"terms": terms}), (event,)
+
     def _end(
         self, move: Move, decision: Decision, *, votes: tuple[Vote, ...] | None = None
     ) -> Moved:
@@ -1332,12 +1345,6 @@ class Approval(Value):
         if decision.grant:
             more["grant"] = decision.grant
         return more
-
-
-def _by_policy(events: tuple[Event, ...], terms: Terms | None) -> tuple[Event, ...]:
-    """Return events with the policy that has decided."""
-    policy: dict[str, JsonValue] = {} if terms is None else {"policy": terms.policy}
-    return tuple(one.model_copy(update={"more": {**one.more, **policy}}) for one in events)
 
 
 Moved = tuple[Approval, tuple[Event, ...]]

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.approval import Approval, Moved, State
+from signoff.core.approvals.approval import Approval, Moved
 from signoff.core.approvals.events import What
 from signoff.core.approvals.parts import (
     LONGEST_TEXT,
@@ -23,7 +23,7 @@ from signoff.core.approvals.parts import (
     Sort,
 )
 from signoff.core.base.durations import format_duration
-from signoff.core.base.errors import AlreadyDecided, MoveRefused, SecondFactorNeeded, TooLate
+from signoff.core.base.errors import MoveRefused, SecondFactorNeeded, TooLate
 from signoff.core.base.model import Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
@@ -139,7 +139,7 @@ def release(
         AlreadyDecided: It has been decided.
         MoveRefused: There is no claim, or it is somebody else's.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     held = approval.claim_at(now)
     if held is None:
         raise MoveRefused(
@@ -190,7 +190,7 @@ def may_comment(approval: Approval, who: Who, directory: Directory) -> None:
         AlreadyDecided: It has been decided.
         MoveRefused: The person has nothing to do with it.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     _must_be_concerned(approval, who, directory)
 
 
@@ -244,7 +244,7 @@ def may_answer_back(
         TooLate: The deadline has passed.
         MoveRefused: The person is not the requester.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     _must_be_in_time(approval, now, directory.zone_of(person.id))
     if not approval.is_requester(person, directory):
         raise MoveRefused(
@@ -336,7 +336,7 @@ def may_extend(approval: Approval, who: Who, directory: Directory, *, now: datet
         DecisionRefused: The person may not decide, or it is over.
         MoveRefused: There is no deadline, or nothing can be added to it any more.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
     _must_be_in_time(approval, now, directory.zone_of(who.id))
@@ -400,7 +400,7 @@ def may_reassign(
         MoveRefused: It is not their seat, they have answered, or it was handed over too often.
         SecondFactorNeeded: An approval takes a second factor, and none was given for this move.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     _must_be_in_time(approval, now, directory.zone_of(who.id))
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
@@ -526,7 +526,7 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
         TooLate: It is over.
         MoveRefused: The person has nothing to do with it, or it is too soon.
     """
-    _must_be_open(approval, directory)
+    approval.must_be_open(directory)
     _must_be_in_time(approval, now, directory.zone_of(who.id))
     _must_be_concerned(approval, who, directory)
     automatic = [one for one in approval.reminders[: approval.reminded] if one <= now]
@@ -546,11 +546,6 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
 def cleaned(text: str) -> str:
     """Return what somebody wrote as it is kept, at most `LONGEST_TEXT` characters."""
     return clean_text(text).strip()[:LONGEST_TEXT].strip()
-
-
-def _must_be_open(approval: Approval, directory: Directory) -> None:
-    if approval.state is not State.PENDING:
-        raise AlreadyDecided(f"Approval {approval.id} is already {approval.outcome(directory)}.")
 
 
 def _must_be_in_time(approval: Approval, now: datetime, zone: tzinfo) -> None:

@@ -71,6 +71,9 @@ class What(StrEnum):
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 -- the same
     COMPLETED = "completed"
     FAILED = "failed"
+    SETTLED = "settled"
+    ARCHIVED = "archived"
+    ERASED = "erased"
 
 
 class Event(Value):

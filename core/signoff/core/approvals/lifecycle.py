@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import TypeVar
+
+S = TypeVar("S", bound=StrEnum)
 
 
 class State(StrEnum):
@@ -77,11 +80,18 @@ def approval_diagram() -> str:
 
 def handoff_diagram() -> str:
     """Return the way of an answer into the agent as a Mermaid state diagram."""
-    return mermaid(
-        Handoff.NONE,
-        [(source, to, "") for source in HANDOFFS for to in Handoff if to in HANDOFFS[source]],
-        [state for state in Handoff if not HANDOFFS[state]],
-    )
+    return steps_diagram(Handoff.NONE, HANDOFFS)
+
+
+def steps_diagram(first: str, steps: Mapping[S, frozenset[S]]) -> str:
+    """Return the steps from each state to others as a Mermaid state diagram.
+
+    Args:
+        first: The state in which everything begins.
+        steps: By state, in the order of the states: which ones may follow.
+    """
+    edges = [(source, to, "") for source in steps for to in steps if to in steps[source]]
+    return mermaid(first, edges, [state for state in steps if not steps[state]])
 
 
 def mermaid(first: str, edges: Sequence[tuple[str, str, str]], last: Iterable[str]) -> str:

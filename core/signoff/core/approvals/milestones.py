@@ -187,15 +187,11 @@ def _knows(approval: Approval, milestone: Milestone, person: str, directory: Dir
         asked = {decision.by}
     else:
         asked = set()
-    pending = approval.state is State.PENDING
-    in_a_place = any(not one.person and not one.problem for one in approval.asked)
-    here = (approval.level, approval.round)
     # People with a seat get a card when it is their turn. It may end before, without one.
-    asked |= {
-        one.person
-        for one in approval.seats
-        if in_a_place or (pending and (one.level, one.round) == here)
-    }
+    seats = approval.seats_here if approval.state is State.PENDING else ()
+    if any(not one.person and not one.problem for one in approval.asked):
+        seats = approval.seats
+    asked |= {one.person for one in seats}
     asked |= {one.person for one in approval.asked if one.person and not one.problem}
     return any(directory.is_one(one, person) for one in asked)
 

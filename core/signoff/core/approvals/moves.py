@@ -15,15 +15,11 @@ from typing import ClassVar
 from pydantic import JsonValue
 
 from signoff.core.approvals import collaboration
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, Moved
 from signoff.core.approvals.collaboration import Operator, Who
-from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import DecisionRefused, NotAnApprover
 from signoff.core.directory.people import Directory, Person
-
-Made = tuple[Approval, tuple[Event, ...]]
-"""The approval after a move, and what happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ class Move:
         """What the audit notes about the move, made or refused."""
         return {}
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Return the approval after this move, and what happened.
 
         Raises:
@@ -133,7 +129,7 @@ class Approve(Move):
         """What the audit notes about the move, made or refused."""
         return {"batch": True} if self.together else {}
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Approve."""
         if self.together:
             # Who may comes first, and then whether together with others.
@@ -166,7 +162,7 @@ class Reject(Move):
     reason: str = ""
     values: Mapping[str, JsonValue] | None = None
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Reject."""
         return approval.reject(
             actor.person,
@@ -189,7 +185,7 @@ class Confirm(Move):
     name: ClassVar[str] = "confirm"
     mark: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Confirm."""
         return approval.confirm(
             actor.person, directory, channel=actor.channel, now=now, mark=self.mark
@@ -204,7 +200,7 @@ class Withdraw(Move):
     in_time: ClassVar[bool] = False
     reason: str = ""
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Withdraw it."""
         reason = self.reason
         if isinstance(actor.who, Person):
@@ -232,7 +228,7 @@ class Claim(Move):
     announced: ClassVar[bool] = True
     length: timedelta | None = None
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Claim it."""
         return collaboration.claim(approval, actor.person, directory, now=now, length=self.length)
 
@@ -245,7 +241,7 @@ class Release(Move):
     announced: ClassVar[bool] = True
     reason: str = ""
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Release it."""
         return collaboration.release(approval, actor.mover, directory, now=now, reason=self.reason)
 
@@ -266,7 +262,7 @@ class Reassign(Move):
     to: Person
     reason: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Reassign it."""
         return collaboration.reassign(
             approval,
@@ -288,7 +284,7 @@ class AskBack(Move):
     announced: ClassVar[bool] = True
     text: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Ask it."""
         return collaboration.ask_back(approval, actor.person, directory, text=self.text, now=now)
 
@@ -301,7 +297,7 @@ class AnswerBack(Move):
     announced: ClassVar[bool] = True
     text: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Answer it."""
         return collaboration.answer_back(approval, actor.person, directory, text=self.text, now=now)
 
@@ -314,7 +310,7 @@ class Comment(Move):
     announced: ClassVar[bool] = True
     text: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Comment."""
         return collaboration.comment(approval, actor.mover, directory, text=self.text, now=now)
 
@@ -333,7 +329,7 @@ class Extend(Move):
     by: timedelta
     reason: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Extend it."""
         return collaboration.extend(
             approval, actor.mover, directory, more=self.by, reason=self.reason, now=now
@@ -347,7 +343,7 @@ class Remind(Move):
     name: ClassVar[str] = "remind"
     announced: ClassVar[bool] = True
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Remind them."""
         return collaboration.remind_now(approval, actor.mover, directory, now=now)
 
@@ -360,7 +356,7 @@ class TakeEdit(Move):
     automatic: ClassVar[bool] = True
     reason: str
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Approve it."""
         return approval.take_edit(
             actor.person, directory, channel=actor.channel, reason=self.reason, now=now

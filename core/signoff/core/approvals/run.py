@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import Field
 
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.lifecycle import mermaid
+from signoff.core.approvals.lifecycle import steps_diagram
 from signoff.core.base.errors import IllegalMove
 from signoff.core.base.model import Value
 
@@ -189,13 +189,4 @@ class Run(Value):
 
 def run_diagram() -> str:
     """Return the life of a run as a Mermaid state diagram."""
-    return mermaid(
-        RunState.QUEUED,
-        [
-            (source, to, "")
-            for source in RUN_TRANSITIONS
-            for to in RunState
-            if to in RUN_TRANSITIONS[source]
-        ],
-        [state for state in RunState if not RUN_TRANSITIONS[state]],
-    )
+    return steps_diagram(RunState.QUEUED, RUN_TRANSITIONS)

@@ -278,7 +278,7 @@ def count(
     stays = terms is not None and terms.stays(level)
 
     def counts(other: int) -> bool:
-        return stays and terms is not None and terms.same_stage(other, level)
+        return stays and terms is not None and other >= 0 and terms.same_stage(other, level)
 
     ours = [one for one in seats if (one.level, one.round) == here]
     mine = [one.person for one in ours] or list(own)

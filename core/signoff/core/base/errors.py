@@ -44,7 +44,11 @@ SignoffError
 │   ├── Conflict                somebody else changed the record first
 │   ├── LeaseLost               the work was handed to somebody else meanwhile
 │   ├── RecordUnreadable        a record does not hold what this version can read
-│   └── AuditBroken             an entry of the audit chain was changed, added or removed
+│   ├── AuditBroken             an entry of the audit chain was changed, added or removed
+│   ├── ArchiveBroken           a file of the archive is missing, changed or not the ledger's
+│   ├── NotArchived             nothing in the archive has this id
+│   ├── ErasureRefused          somebody's data is still needed
+│   └── BackupRefused           a backup cannot be made, read, or restored there
 ├── AccessError
 │   ├── InvalidToken            nobody may have such an API token
 │   └── TokenNotFound           no API token has this id
@@ -108,7 +112,8 @@ class ApprovalNotFound(ApprovalError):
     def __init__(self, approval_id: str) -> None:
         super().__init__(
             f"There is no approval {approval_id!r}. "
-            "`signoff approvals list --all` shows all of them."
+            "`signoff approvals list --all` shows all of them, `signoff archive show` those that "
+            "were archived."
         )
 
 
@@ -227,7 +232,10 @@ class RunNotFound(RunError):
     """No run has this id."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id!r}. `signoff runs list` shows all of them.")
+        super().__init__(
+            f"There is no run {run_id!r}. `signoff runs list` shows all of them, and `signoff "
+            "archive show` those that were archived."
+        )
 
 
 class AppNotFound(RunError):
@@ -323,6 +331,28 @@ class AuditBroken(LedgerError):
     def __init__(self, message: str, *, entry: str) -> None:
         super().__init__(message)
         self.entry = entry
+
+
+class ArchiveBroken(LedgerError):
+    """A file of the archive is missing, was changed, or is not one that the ledger knows."""
+
+
+class NotArchived(LedgerError):
+    """Nothing in the archive has this id."""
+
+    def __init__(self, subject: str) -> None:
+        super().__init__(
+            f"The archive has no run and no approval {subject!r}. `signoff archive list` shows all "
+            "of them."
+        )
+
+
+class ErasureRefused(LedgerError):
+    """Somebody's data cannot be erased yet: something still waits for them, or is theirs."""
+
+
+class BackupRefused(LedgerError):
+    """A backup cannot be made or read, or the Redis that it goes into is not empty."""
 
 
 class AccessError(SignoffError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -328,6 +328,10 @@ def _name(identity: str, directory: Directory) -> str:
     return one_line(person.shown if person else identity)
 
 
+def _names(identities: Iterable[str], directory: Directory) -> str:
+    return ", ".join(_name(one, directory) for one in identities)
+
+
 def _level(approval: Approval) -> str:
     levels = approval.terms.levels if approval.terms is not None else ()
     return one_line(levels[approval.level].name) if approval.level < len(levels) else ""
@@ -366,13 +370,8 @@ def progress(approval: Approval, directory: Directory) -> str:
     alone = ballot.need == 1 and not ballot.votes and not before
     if approval.state is not State.PENDING or alone:
         return ""
-    told = []
-    if ballot.yes:
-        told.append(f": {', '.join(_name(one, directory) for one in ballot.yes)}")
-    if ballot.no:
-        told.append(f"; against it: {', '.join(_name(one, directory) for one in ballot.no)}")
-    if before:
-        told.append(f"; before that: {', '.join(_name(one, directory) for one in before)}")
+    said = ((": ", ballot.yes), ("; against it: ", ballot.no), ("; before that: ", before))
+    told = [f"{how}{_names(people, directory)}" for how, people in said if people]
     return f"{len(ballot.yes)} of {ballot.need} have approved{''.join(told)}"
 
 
@@ -384,7 +383,7 @@ def awaited(approval: Approval, directory: Directory) -> str:
 def awaited_by(approval: Approval, directory: Directory) -> str:
     """Name those whose answer is waited for: "Tom Weber and 3 more"."""
     people = approval.ballot.awaited
-    names = ", ".join(_name(one, directory) for one in people[:_MOST_AWAITED])
+    names = _names(people[:_MOST_AWAITED], directory)
     left = len(people) - _MOST_AWAITED
     return f"{names} and {left} more" if left > 0 else names
 

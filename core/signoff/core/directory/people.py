@@ -133,6 +133,12 @@ class Person(Value):
         ids = (self.id, self.email, *self.aliases, self.slack, *self.addresses.values())
         return known_as(ids, self.name)
 
+    @property
+    def names(self) -> list[str]:
+        """Everything that the person is called or reached by."""
+        ids = [self.id, self.email, *self.aliases, self.slack, *self.addresses.values()]
+        return [one for one in (*ids, self.name) if one]
+
     def owns(self, identity: str) -> bool:
         """Say whether an address, an alias or the id is this person's."""
         wanted = identity_key(identity)

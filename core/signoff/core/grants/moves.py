@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.approvals.events import Event
-from signoff.core.approvals.moves import Actor, Made, Move
+from signoff.core.approvals.moves import Actor, Move
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import Grant
 
@@ -32,7 +32,7 @@ class GiveGrant(Move):
     limit: str = ""
     reason: str = ""
 
-    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Made:
+    def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Approve the call, where it still waits."""
         decision = approval.decision
         if approval.state is State.APPROVED and decision and decision.by == actor.person.id:

@@ -67,7 +67,7 @@ class _Node:
 class _State:
     """Some nodes that a text has reached, and what it may go on with; made when it is reached."""
 
-    __slots__ = ("_moves", "_nodes", "_slots", "roles")
+    __slots__ = ("_moves", "_nodes", "_open", "_slots", "roles")
 
     def __init__(self, nodes: Iterable[_Node]) -> None:
         self._nodes: dict[str, list[_Node]] = {}
@@ -81,7 +81,8 @@ class _State:
                 kind = slots if node.slot else self._nodes
                 kind.setdefault(node.word, []).append(node)
         self.roles = tuple(roles)
-        self._slots: dict[str, list[_Node] | _State] = {**slots}
+        self._slots = slots
+        self._open: tuple[tuple[str, _State], ...] | None = None
 
     def __contains__(self, word: str) -> bool:
         """Say whether it goes on with a word."""
@@ -99,12 +100,11 @@ class _State:
             self._moves[word] = _behind(self._nodes[word])
         return self._moves[word]
 
-    def slots(self) -> Iterator[tuple[str, _State]]:
-        """Yield the slots that it goes on with, and the state behind each."""
-        for slot, after in self._slots.items():
-            state = after if isinstance(after, _State) else _behind(after)
-            self._slots[slot] = state
-            yield slot, state
+    def slots(self) -> tuple[tuple[str, _State], ...]:
+        """Return the slots that it goes on with, and the state behind each."""
+        if self._open is None:
+            self._open = tuple((slot, _behind(after)) for slot, after in self._slots.items())
+        return self._open
 
 
 def _behind(nodes: Iterable[_Node]) -> _State:

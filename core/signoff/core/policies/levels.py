@@ -159,21 +159,24 @@ class Group(Value):
 Groups = Annotated[tuple[Group, ...], Field(max_length=20)]
 
 
-def groups_fault(asking: Asking, groups: tuple[Group, ...], ask: tuple[str, ...]) -> str:
-    """Return what is wrong with groups side by side, "" for nothing."""
+def form_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
+    """Return why people cannot be asked in this form, "" where they can."""
+    return _groups_fault(asking, ask, groups) or _chain_fault(asking, ask, groups)
+
+
+def _groups_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     if groups and ask:
         return "all_of stands beside ask: ask for these people in a group of their own"
     if groups and asking.order is Order.SEQUENCE:
         return 'all_of asks everybody at once: take order = "sequence" out'
     if groups and "quorum" in asking.model_fields_set and asking.quorum != 1:
         return "with all_of each group has its quorum: set it there"
-    return "with until one person is asked at a time: take all_of out" * bool(
-        groups and asking.until
-    )
+    if groups and asking.until:
+        return "with until one person is asked at a time: take all_of out"
+    return ""
 
 
-def chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
-    """Return why managers cannot be asked one after the other, "" where that works."""
+def _chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     if any(MANAGERS in group.ask for group in groups):
         return f"{MANAGERS} are asked one after the other: take it out of all_of"
     key = "until" if asking.until else MANAGERS if MANAGERS in ask else ""
@@ -220,8 +223,7 @@ class Level(Asking):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
-        why = groups_fault(self, self.all_of, self.ask)
-        if why := why or chain_fault(self, self.ask, self.all_of):
+        if why := form_fault(self, self.ask, self.all_of):
             raise ValueError(why)
         return self
 
@@ -278,6 +280,9 @@ class Seat(Value):
 
 STAYS: Final = -1
 """The level of those who could not be reached: they may still answer, wherever it went on to."""
+
+OVER: Final = -2
+"""The level of those who were asked under other terms, whose levels have other numbers."""
 
 
 @dataclass(frozen=True, slots=True)

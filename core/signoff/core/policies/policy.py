@@ -26,8 +26,7 @@ from signoff.core.policies.levels import (
     Groups,
     Informed,
     Level,
-    chain_fault,
-    groups_fault,
+    form_fault,
 )
 from signoff.core.policies.titles import Money, Title, check_title
 
@@ -248,13 +247,9 @@ class Routing(Rules):
     @model_validator(mode="after")
     def _stages_in_order(self) -> Self:
         levels = [level.over(self) for level in self.levels]
-        faults = [groups_fault(one, one.all_of, one.ask) for one in levels]
-        faults += [chain_fault(one, one.ask, one.all_of) for one in levels]
+        faults = [form_fault(one, one.ask, one.all_of) for one in levels]
         if not levels and (self.ask or self.all_of):
-            faults += [
-                groups_fault(self, self.all_of, self.ask),
-                chain_fault(self, self.ask, self.all_of),
-            ]
+            faults = [form_fault(self, self.ask, self.all_of)]
         if why := next(filter(None, faults), ""):
             raise ValueError(why)
         chains = [one for one in levels if one.is_chain]
@@ -340,16 +335,12 @@ class Terms(Rules):
         """Return these terms with more of the call hidden."""
         return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
-    @property
-    def fewest(self) -> int:
-        """How many yeses it takes at the least, as far as that is a number.
-
-        Of a stage that is as many as the easiest of its levels takes; every stage has to approve.
-        """
-        return self.fewest_from(0)
-
     def fewest_from(self, level: int) -> int:
-        """Return how many yeses it takes at the least from the stage of a level on."""
+        """Return how many yeses it takes at the least from the stage of a level on.
+
+        Of a stage that is as many as the easiest of its levels takes, as far as that is a number;
+        every stage has to approve.
+        """
         wanted = 0
         for group in self._groups:
             if group[-1] >= level:

@@ -28,7 +28,7 @@ from signoff.core.base.text import brief, clean_text, plain_line
 from signoff.core.lexicon.languages import Role
 from signoff.core.lexicon.patterns import Match
 from signoff.core.lexicon.tokens import MARKS, NEWLINE
-from signoff.core.replies.grammar import Reader, State
+from signoff.core.replies.grammar import Reader
 from signoff.core.replies.reply import (
     Ask,
     Away,
@@ -86,7 +86,7 @@ def _command(reader: Reader, match: Match) -> Reply | None:
     """Return the command that a phrase is, by what stands behind it; None if that makes it none."""
     role = Role(match.role)
     if role in _BARE:
-        return _bare(reader, match) if _is_all(reader, match.end) else None
+        return _bare(reader, match) if reader.harmless_from(match.end) else None
     colon = _is_colon(reader, match.end)
     if not colon and (role in _SPOKEN or not _ends_line(reader, match.end)):
         return None
@@ -159,12 +159,6 @@ def _ends_line(reader: Reader, at: int) -> bool:
     return all(token.text in MARKS and token.text != ":" for token in rest)
 
 
-def _is_all(reader: Reader, at: int) -> bool:
-    """Say whether everything from a token on is harmless, and no decision."""
-    left = reader.cover(at, State.AFTER)
-    return left is not None and not left.cost and all(p.role != Role.YES for p in left.pieces)
-
-
 def _rest(reader: Reader, at: int) -> str:
     """Return the text from a token on, up to the signature, cleaned."""
     end = reader.signature_from(at)
@@ -203,7 +197,7 @@ def _half_away(reader: Reader) -> Reply | None:
     """Return how to write an absence whose days cannot be read."""
     for at in reader.openings():
         found = reader.longest(at, Role.AWAY_WORDS)
-        if found is not None and not _is_all(reader, found.end):
+        if found is not None and reader.harmless_from(found.end) is None:
             line = reader.text.words(at, reader.text.line_end(at))
             return Unclear(
                 problem=f'I read "{brief(line)}" and cannot tell from when to when. Write it like '

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from enum import IntEnum
+from functools import lru_cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -128,7 +129,7 @@ class Reader:
             self.languages += (language(code),)
         self._author = (context.author,)
         self._people = (*context.people, context.author)
-        self._called = {one for name in context.called for one in phrase_tokens(name)} - MARKS
+        self._called = _words_of(tuple(context.called))
         self._found: dict[int, list[Match]] = {}
         self._slots: dict[tuple[str, int], tuple[int, ...]] = {}
         self._openings: tuple[int, ...] | None = None
@@ -343,6 +344,13 @@ class Reader:
     def parse(self) -> Parse | None:
         """Return the cheapest cover of the text that has a yes in it, or None."""
         return self.cover(0, State.BEFORE)
+
+    def harmless_from(self, start: int) -> Parse | None:
+        """Return the cover of the text from a token on, if all of it is harmless, and no yes."""
+        left = self.cover(start, State.AFTER)
+        if left is None or left.cost or any(one.role == Role.YES for one in left.pieces):
+            return None
+        return left
 
     def cover(self, start: int, state: State) -> Parse | None:
         """Return the cheapest cover of the text from a token on, None where no yes is in it."""
@@ -630,6 +638,12 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
             found.append(step.piece)
         at = step.came
     return tuple(reversed(found))
+
+
+@lru_cache(maxsize=256)
+def _words_of(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of what a card calls a request, for the readers of all languages."""
+    return frozenset(one for name in names for one in phrase_tokens(name)) - MARKS
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:

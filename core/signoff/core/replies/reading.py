@@ -30,7 +30,7 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
-from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, State
+from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -175,9 +175,10 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
     """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     for one, other in pairwise(said):
+        if one.end != other.start or (yes := _folded(reader, one)) not in _BRUSH_OFFS:
+            continue
         end = other.start + one.end - one.start
-        twice = reader.text.words(other.start, end).casefold() == _folded(reader, one)
-        if one.end == other.start and twice and _folded(reader, one) in _BRUSH_OFFS:
+        if reader.text.words(other.start, min(end, other.end)).casefold() == yes:
             return end == said[-1].end or not reader.text.is_boundary(end)
     return False
 
@@ -266,22 +267,15 @@ def _refusal(reader: Reader) -> _Refusal | None:
         if found is None:
             continue
         emoji = not reader.text.tokens[found.end - 1].text.isalnum()
-        if emoji or reader.text.is_boundary(found.end) or _is_harmless(reader, found.end):
+        if emoji or reader.text.is_boundary(found.end) or reader.harmless_from(found.end):
             return _Refusal(reader, at, found.end, alone=True)
     return None
-
-
-def _is_harmless(reader: Reader, at: int) -> bool:
-    """Say whether everything from a token on is harmless, and no yes."""
-    left = reader.cover(at, State.AFTER)
-    return left is not None and not left.cost and all(p.role != Role.YES for p in left.pieces)
 
 
 def _rejection(refusal: _Refusal) -> Reply:
     reader, end = refusal.reader, refusal.end
     verdict = Piece(Role.NO, refusal.start, end)
-    left = reader.cover(end, State.AFTER)
-    if left is not None and not left.cost and all(p.role != Role.YES for p in left.pieces):
+    if (left := reader.harmless_from(end)) is not None:
         notes = [reader.text.words(p.start, p.end) for p in left.pieces if p.role == Role.NOTE]
         parts = _parts(reader, (verdict, *left.pieces))
         return Reject(reason=_kept("\n".join(notes)), parts=parts)

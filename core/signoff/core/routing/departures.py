@@ -118,11 +118,7 @@ class _Search:
     def instead_of(self, person: str) -> Seat | None:
         """Return a further seat for the place of somebody who has gone; None for nobody."""
         approval = self.approval
-        own = [
-            one
-            for one in approval.seats
-            if one.person == person and (one.level, one.round) == (approval.level, approval.round)
-        ]
+        own = [one for one in approval.seats_here if one.person == person]
         taken = {*approval.ballot.own, *approval.ballot.stay}
         for seat in own:
             for reference in dict.fromkeys((person, seat.stands_for, *self._asked_by(seat))):

@@ -6,15 +6,16 @@ the approval on to where it stands at that moment.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Turns
+from signoff.core.policies.levels import Start
 from signoff.core.policies.policy import Fallback
-from signoff.core.routing.selection import NO_TURNS, Choice, choose, first
+from signoff.core.routing.selection import NO_TURNS, Choice, first, instead
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -64,18 +65,8 @@ def move_on(
     """
     if approval.terms is None:
         return None
-    notes = [why]
-    start = first(
-        approval.terms,
-        directory,
-        approval.facts,
-        now=now,
-        barred=approval.barred,
-        turns=turns,
-        notes=notes,
-        behind=(approval.level, approval.round),
-        asked=approval.asked_here,
-    )
+    notes, levels = [why], approval.terms.after(approval.level, approval.round)
+    start = _first(approval, levels, directory, now=now, turns=turns, notes=notes)
     if start is None:
         return None
     return approval.escalate(start, now=now, notes=notes, unreached=unreached)
@@ -109,24 +100,13 @@ def go_past(
     moved = move_on(approval, directory, now=now, why=why, turns=turns, unreached=True)
     if moved is not None:
         return moved
-    choice = choose(
-        (),
-        fallback,
-        directory,
-        approval.facts,
-        now=now,
-        barred=(*approval.barred, *barred),
-        turns=turns,
-        second_step=approval.in_two_steps,
-    )
+    choice = instead(approval, fallback, directory, now=now, why=why, barred=barred, turns=turns)
     before = approval.approvers
     if choice.start is None or not {one.id for one in choice.people} - before:
         return None
-    # Without policies the first note only says that none of them matches.
-    notes = (f"{why}; the default is asked", *choice.notes[1:])
-    fresh = choice.start.without(before).in_round(approval.round + 1)
     people = tuple(one for one in choice.people if one.id not in before)
-    return choice.model_copy(update={"people": people, "start": fresh, "notes": notes})
+    fresh = choice.start.without(before)
+    return choice.model_copy(update={"people": people, "start": fresh, "stranded": False})
 
 
 def pass_on(
@@ -137,10 +117,30 @@ def pass_on(
     Returns:
         The approval as it is, and no events, where there is nothing to pass on.
     """
-    if not approval.passed or approval.terms is None:
+    if not approval.passed:
         return approval, ()
     notes: list[str] = []
-    start = first(
+    start = _first(approval, approval.behind, directory, now=now, turns=turns, notes=notes)
+    if start is None:
+        return None
+    after, events = approval.pass_on(start, now=now, notes=notes)
+    went = pass_on(after, directory, now=now, turns=turns)
+    return None if went is None else (went[0], (*events, *went[1]))
+
+
+def _first(
+    approval: Approval,
+    levels: Iterable[tuple[int, int]],
+    directory: Directory,
+    *,
+    now: datetime,
+    turns: Turns,
+    notes: list[str],
+) -> Start | None:
+    """Return the beginning of the first of some levels of an approval that has anybody to ask."""
+    if approval.terms is None:
+        return None
+    return first(
         approval.terms,
         directory,
         approval.facts,
@@ -148,11 +148,6 @@ def pass_on(
         barred=approval.barred,
         turns=turns,
         notes=notes,
-        among=approval.behind,
+        among=levels,
         asked=approval.asked_here,
     )
-    if start is None:
-        return None
-    after, events = approval.pass_on(start, now=now, notes=notes)
-    went = pass_on(after, directory, now=now, turns=turns)
-    return None if went is None else (went[0], (*events, *went[1]))

@@ -96,20 +96,32 @@ def choose(
             return _at_once(policy, chosen)
         notes.append(f"policy {policy.name}: {why_not}")
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
-    never = (str(facts.get("user", "")), *barred)
+
+    def begun(terms: Terms) -> tuple[Terms, Start | None]:
+        """Return the terms, one stage for each manager, and where they begin: None for nowhere."""
+        never = (str(facts.get("user", "")), *barred)
+        up = climb(terms, directory, facts, never=never, notes=notes)
+        if up is None:
+            return terms, None
+        start = first(
+            up,
+            directory,
+            facts,
+            now=now,
+            barred=barred,
+            turns=turns,
+            notes=notes,
+            among=up.after(-1, 0),
+        )
+        return up, start
+
     if chosen is not None and not chosen.ladder:
         notes.append(f"policy {chosen.policy} names nobody to ask; the default is asked")
     elif chosen is not None:
-        up = climb(chosen, directory, facts, never=never, notes=notes)
-        start = (
-            first(up, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
-            if up is not None
-            else None
-        )
-        if up is not None and start is not None:
-            return Choice(
-                terms=up, start=start, people=_people(start, directory), notes=tuple(notes)
-            )
+        terms, start = begun(chosen)
+        if start is not None:
+            people = _people(start, directory)
+            return Choice(terms=terms, start=start, people=people, notes=tuple(notes))
         notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
         stranded = True
     elif not notes:
@@ -124,8 +136,7 @@ def choose(
         terms = _instead_of(barrier, alike)
     if chosen is not None:
         terms = terms.telling_as(chosen)
-    terms = climb(terms, directory, facts, never=never, notes=notes) or terms
-    start = first(terms, directory, facts, now=now, barred=barred, turns=turns, notes=notes)
+    terms, start = begun(terms)
     if start is None:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
     return Choice(
@@ -168,7 +179,9 @@ def instead(
         turns=turns,
         second_step=approval.in_two_steps,
     )
-    update: dict[str, object] = {"stranded": True, "notes": (f"{why}; the default is asked",)}
+    # Without policies the first note only says that none of them matches.
+    notes = (f"{why}; the default is asked", *choice.notes[1:])
+    update: dict[str, object] = {"stranded": True, "notes": notes}
     if choice.start is not None:
         update["start"] = choice.start.in_round(approval.round + 1)
     return choice.model_copy(update=update)
@@ -239,7 +252,7 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
 def _instead_of(barrier: Terms, terms: Terms) -> Terms:
     """Return terms that are no easier to win over than those in whose place they stand."""
     second_step = terms.second_step or barrier.second_step
-    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest})
+    return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest_from(0)})
 
 
 def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
@@ -268,11 +281,10 @@ def first(
     barred: Collection[str],
     turns: Turns,
     notes: list[str],
-    behind: tuple[int, int] = (-1, 0),
-    among: Iterable[tuple[int, int]] | None = None,
+    among: Iterable[tuple[int, int]],
     asked: Sequence[str] = (),
 ) -> Start | None:
-    """Return the beginning of the first level behind another one that has anybody to ask.
+    """Return the beginning of the first of some levels that has anybody to ask.
 
     Args:
         terms: The levels.
@@ -282,15 +294,14 @@ def first(
         barred: Identities of those who never decide, besides the requester.
         turns: When the members of queues were last asked.
         notes: Added to: who was left out, and which levels had nobody.
-        behind: The index of the level that is over, and how often the levels were gone through.
-        among: The levels to look at, where they are others than those that follow `behind`.
+        among: The levels to look at: the index of each, and how often they were gone through.
         asked: The ids of those who were asked at the level before.
     """
     never = (str(facts.get("user", "")), *barred)
     everybody, short = directory, None
     if terms.second_step:
         directory = directory.proven()
-    for index, nth in terms.after(*behind) if among is None else among:
+    for index, nth in among:
         level = terms.ladder[index]
         found = find(level, directory, facts=facts, barred=never, now=now, turns=turns, asked=asked)
         asked = found.meant or asked
@@ -347,8 +358,7 @@ def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
         directory = directory.proven()
     people = [one for name in ids if (one := directory.get(name)) is not None]
     here = (approval.level, approval.round)
-    seats = tuple(one for one in approval.seats if (one.level, one.round) == here)
-    return _start(rules, here, seats, people, now=now)
+    return _start(rules, here, approval.seats_here, people, now=now)
 
 
 def _start(

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from signoff.core.approvals import collaboration, deliveries
-from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, State, ToolCall
+from signoff.core.approvals.approval import Approval, Asked, Moved, Origin, Shown, State, ToolCall
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import mark_of, with_cards
 from signoff.core.base.errors import DecisionRefused, GrantRefused, PayloadError
@@ -33,25 +33,12 @@ from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, i
 from signoff.core.simulation.forecast import (
     ASKING,
     End,
-    Rung,
     Says,
     SimulatedAnswer,
     Step,
     Timeline,
     Turn,
 )
-
-__all__ = [
-    "ASKING",
-    "End",
-    "Rung",
-    "Says",
-    "SimulatedAnswer",
-    "Step",
-    "Timeline",
-    "Turn",
-    "simulate",
-]
 
 MOST_STEPS: Final = 10_000
 """A timeline with more steps is refused: no policy that ends has as many."""
@@ -200,7 +187,7 @@ def _granted(
     directory: Directory,
     grants: Sequence[Grant],
     start: datetime,
-) -> list[tuple[Approval, tuple[Event, ...]]]:
+) -> list[Moved]:
     """Return the one move of a call that a grant covers, and nothing where none does."""
     if choice.terms.grants is None:
         return []
@@ -232,9 +219,7 @@ class _World(NamedTuple):
     approving: bool = False
 
 
-def _moves(
-    approval: Approval, choice: Choice, world: _World, start: datetime
-) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
+def _moves(approval: Approval, choice: Choice, world: _World, start: datetime) -> Iterator[Moved]:
     """Route an approval, and do whatever is due until nothing is."""
     after, events = _asked(approval, choice, world, start, barred=world.barred)
     yield _taken(approval, after, world, start), events
@@ -248,7 +233,7 @@ def _asked(
     now: datetime,
     *,
     barred: tuple[str, ...] = (),
-) -> tuple[Approval, tuple[Event, ...]]:
+) -> Moved:
     """Put a choice into force, as the router does."""
     begun = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
     rules = choice.terms.asking(begun.level)
@@ -264,7 +249,7 @@ def _asked(
     )
 
 
-def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple[Event, ...]]]:
+def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
     """Do whatever becomes due, and is answered, one after the other, until nothing is."""
     left, begun = list(world.answers), approval.since or approval.opened_at
     refused, now = set[str](), begun
@@ -299,7 +284,7 @@ def _onward(approval: Approval, world: _World) -> Iterator[tuple[Approval, tuple
 
 def _done(
     approval: Approval, person: Person, directory: Directory, says: Says, now: datetime
-) -> tuple[Approval, tuple[Event, ...]]:
+) -> Moved:
     """Do what somebody says.
 
     Raises:
@@ -325,9 +310,7 @@ def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | No
     return min((one for one in (approval.next_due, leaves) if one is not None), default=None)
 
 
-def _gone(
-    was: Approval, approval: Approval, world: _World, now: datetime
-) -> tuple[Approval, tuple[Event, ...]]:
+def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Moved:
     """Offer what waits to those who stand in, or go on where too few are left, as the router.
 
     Args:
@@ -363,9 +346,7 @@ def _gone(
     return went[0], (*events, *(() if none else (alarm,)), *went[1])
 
 
-def _answered(
-    approval: Approval, said: SimulatedAnswer, world: _World, now: datetime
-) -> tuple[Approval, tuple[Event, ...]]:
+def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: datetime) -> Moved:
     """Return what an answer makes of an approval; where it does not count, why."""
     person, directory = world.directory.get(said.by), world.directory
     if person is None:
@@ -408,8 +389,7 @@ def _answered(
 def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
     """Note whose turn it was in the queues of a level that has begun."""
     if was.terms is None or after.turn != was.turn:
-        here = [one for one in after.seats if (one.level, one.round) == (after.level, after.round)]
-        for _ in take(world.turns, here, int(now.timestamp() * 1_000_000)):
+        for _ in take(world.turns, after.seats_here, int(now.timestamp() * 1_000_000)):
             pass
     return after
 
@@ -437,8 +417,7 @@ def _steps(
     """Yield what events of one move have changed."""
     before = {(one.key, one.channel, one.turn) for one in was.asked}
     fresh = [one for one in now.asked if (one.key, one.channel, one.turn) not in before]
-    here = (now.level, now.round)
-    seats = tuple(one for one in now.seats if (one.level, one.round) == here)
+    seats = now.seats_here
     order = [one.person for one in seats]
     # In the order in which they are asked for; a place is before all of them.
     fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)

@@ -8,10 +8,19 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from signoff.channels.email.inbound import bounce_titles
 from signoff.channels.email.inbound.automatic import is_of_a_rule, is_titled
+from signoff.channels.email.inbound.bounce_titles import (
+    ABSENT,
+    AUTO_REPLIES,
+    FAILED,
+    FAILED_IN_REPORT,
+    GIVEN_UP,
+    LATER,
+    NOT_YET,
+    REPLY_FIELDS,
+    REPORTERS,
+)
 from signoff.channels.email.parsing.mime import Part, parse_parameters
-from signoff.channels.email.word_lists import folded
 from signoff.core.base.text import fold
 
 _STATUS_TYPES: Final = frozenset({"message/delivery-status", "message/global-delivery-status"})
@@ -22,22 +31,6 @@ _LONGEST_STATUS: Final = 16 * 1024
 _LONGEST_SCAN: Final = 64 * 1024
 _MOST_RETURNED: Final = 5
 _LONGEST_ID: Final = 998
-_REPORTERS: Final = ("mailer-daemon", "mail delivery s", "postmaster", "mailerdaemon")
-_REPLY_FIELDS: Final = (
-    *("x-autoreply", "x-autorespond", "x-auto-reply", "x-autoresponder", "x-vacation"),
-    *("x-autoreply-from", "x-mail-autoreply"),
-)
-_GIVEN_UP: Final = (
-    *("permanent error", "permanent fatal error", "i've given up", "giving up on", "user unknown"),
-    *("could not be delivered", "delivery has failed", "no such user", "was not delivered"),
-    *("unable to deliver", "undeliverable", "error during delivery", "user not known"),
-    *("not be delivered", "mailbox unavailable", "does not exist", "delivery failed"),
-)
-_NOT_YET: Final = (
-    *("will retry", "will be retried", "will continue to try", "will keep trying", "not yet been"),
-    *("has been delayed", "no action is required", "you do not need to resend", "being retried"),
-    *("has been postponed", "this is a warning message only", "still being attempted"),
-)
 
 
 class Sort(StrEnum):
@@ -133,13 +126,13 @@ def _of_recipient(fields: dict[str, str]) -> Sort:
 def _by_words(mail: Part, subject: str, text: str) -> Sort:
     headers = mail.headers
     author = headers.first("from").lower()
-    if headers.every("x-failed-recipients") or any(word in author for word in _REPORTERS):
+    if headers.every("x-failed-recipients") or any(word in author for word in REPORTERS):
         return _of_report(subject, text, known=bool(headers.every("x-failed-recipients")))
-    if is_titled(subject, (*_FAILED, *_LATER)):
+    if is_titled(subject, (*FAILED, *FAILED_IN_REPORT, *LATER)):
         return _of_report(subject, text, known=False)
     if headers.every("list-id"):
         return Sort.OTHER
-    if _is_replied(mail) or is_titled(subject, _AUTO_REPLIES, _ABSENT):
+    if _is_replied(mail) or is_titled(subject, AUTO_REPLIES, ABSENT):
         return Sort.AWAY
     # RFC 3834, section 3.3: what answers for an absent person uses the empty return path, too.
     if any(value.replace(" ", "") == "<>" for value in headers.every("return-path")):
@@ -151,9 +144,13 @@ def _by_words(mail: Part, subject: str, text: str) -> Sort:
 def _of_report(subject: str, text: str, *, known: bool) -> Sort:
     """Sort what a mail system has written, which may be known to be about a failure."""
     plain = fold(text[:_LONGEST_SCAN])
-    if is_titled(subject, _LATER) or any(word in plain for word in _NOT_YET):
+    if is_titled(subject, LATER) or any(word in plain for word in NOT_YET):
         return Sort.DELAYED
-    failed = known or is_titled(subject, _FAILED) or any(word in plain for word in _GIVEN_UP)
+    failed = (
+        known
+        or is_titled(subject, (*FAILED, *FAILED_IN_REPORT))
+        or any(word in plain for word in GIVEN_UP)
+    )
     return Sort.RETURNED if failed else Sort.OTHER
 
 
@@ -162,21 +159,6 @@ def _is_replied(mail: Part) -> bool:
     return (
         any(parse_parameters(one)[0] == "auto-replied" for one in headers.every("auto-submitted"))
         or headers.first("precedence").strip().lower().replace("-", "_") == "auto_reply"
-        or any(headers.every(name) for name in _REPLY_FIELDS)
+        or any(headers.every(name) for name in REPLY_FIELDS)
         or is_of_a_rule(headers)
     )
-
-
-_FAILED: Final = folded(
-    (
-        *bounce_titles.FAILED,
-        "delivery failure",
-        "mail failure",
-        "failed mail",
-        "mail failed",
-        "non-delivery",
-    )
-)
-_LATER: Final = folded(bounce_titles.LATER)
-_AUTO_REPLIES: Final = folded(bounce_titles.AUTO_REPLIES)
-_ABSENT: Final = folded(bounce_titles.ABSENT)

@@ -155,7 +155,7 @@ def sent_lines(
 ) -> frozenset[str]:
     """Return the lines of the card that a person was sent, so that they are not taken for theirs.
 
-    `signoff.channels.words.phrases.harmless` sees to it that none of them could be an answer; a
+    `signoff.channels.words.messages.harmless` sees to it that none of them could be an answer; a
     line that looks like a value of the payload may be the person's own, and is left out.
     """
     message = Message(

@@ -21,7 +21,7 @@ from signoff.channels.email.parsing.addresses import normal_address
 from signoff.channels.email.parsing.reading import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, LinkMail, Message
-from signoff.channels.words.phrases import harmless, moment
+from signoff.channels.words.messages import harmless, moment
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.errors import MailRefused
 from signoff.core.base.shown_text import shortened
@@ -74,7 +74,7 @@ def render(message: Message, settings: EmailSettings, key: bytes = b"") -> Email
     """Return a message as an email.
 
     No text of others gets into a header but as one printable line, and none of our lines begins
-    with a word that decides: see `signoff.channels.words.phrases.harmless`.
+    with a word that decides: see `signoff.channels.words.messages.harmless`.
 
     Args:
         message: What to tell whom.
@@ -157,9 +157,9 @@ def subject(message: Message) -> str:
     if message.kind is Kind.BUNDLE:
         return f"{_header(message.headline)} {tag}"
     if message.kind is Kind.STATUS:
-        # It is no part of the thread that is answered.
-        about = _header(card.title) if card.titled else _word(card.app)
-        return f"{_word(message.headline)} ({about}) {tag}"
+        # It is no part of the thread that is answered; its headline begins with the title.
+        line = message.headline
+        return f"{_header(line) if card.titled else f'{_word(line)} ({_word(card.app)})'} {tag}"
     # The title says what is asked for and who asks.
     words = f"{_header(card.title)} {tag}" if card.titled else f"{_needed(card)} {tag}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
@@ -260,13 +260,12 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
         "cut": not (whole or card.in_two_steps),
         "cut_marker": CUT_MARKER,
         "preheader": _preheader(message),
-        "until": moment(card.deadline, message.zone) if card.deadline else "",
+        "until": moment(card.deadline, message.zone),
         "left": _left(card, message.at),
         "paragraphs": [part for part in message.text.split("\n\n") if part.strip()],
         "example": message.example.splitlines(),
         "entries": [
-            {"entry": one, "until": moment(one.deadline, message.zone) if one.deadline else ""}
-            for one in message.entries
+            {"entry": one, "until": moment(one.deadline, message.zone)} for one in message.entries
         ],
         "fields": fields,
         "lone_number": _lone_number(card),

@@ -118,23 +118,12 @@ _DISPLAYS: Final = _BLOCKS | frozenset(
 )
 _SYMBOL_FONTS: Final = ("wingdings", "webdings", "symbol", "marlett", "zapfdingbats")
 
-_OTHERS: Final = frozenset(
+_MARGINS: Final = frozenset(
     {
-        *("display", "visibility", "opacity", "color", "text-fill-color", "background"),
-        *("background-color", "background-image", "font", "font-size", "font-family", "zoom"),
-        *("line-height", "letter-spacing", "word-spacing", "text-indent", "white-space"),
-        *("text-decoration", "text-decoration-line", "overflow", "overflow-x", "overflow-y"),
-        *("height", "max-height", "width", "max-width", "block-size", "inline-size"),
-        *("max-block-size", "max-inline-size", "top", "left", "right", "bottom", "inset"),
-        *("inset-inline-start", "inset-block-start", "padding", "padding-left", "all"),
-        *("padding-top", "padding-inline-start", "padding-block-start", "box-shadow"),
         *("margin", "margin-top", "margin-right", "margin-bottom", "margin-left"),
         *("margin-inline-start", "margin-block-start"),
     }
 )
-
-PROPERTIES: Final = frozenset(_HARMLESS) | _BORDERS | _OTHERS
-"""The properties that are looked at."""
 
 RGB = tuple[float, float, float]
 _BLACK: Final[RGB] = (0.0, 0.0, 0.0)
@@ -595,6 +584,9 @@ _HANDLERS: Final[dict[str, Callable[[_Judgement, Sequence[Node], list[str]], Non
     **dict.fromkeys(("width", "max-width", "inline-size", "max-inline-size"), _Judgement.width),
     "all": _Judgement.all,
 }
+
+PROPERTIES: Final = frozenset(_HARMLESS) | _BORDERS | _MARGINS | frozenset(_HANDLERS)
+"""The properties that are looked at."""
 
 
 def _word(token: Node) -> str:

@@ -54,6 +54,10 @@ class Visit:
     session: Session
     person: Person
 
+    def page(self, name: str, *, status: int = 200, **context: object) -> Response:
+        """Return a page for this person; see `page`."""
+        return page(name, status=status, who=self.person, session=self.session, **context)
+
 
 @dataclass(frozen=True, slots=True)
 class Needed:
@@ -118,15 +122,17 @@ class AuthContext:
             raise SignInFirst
         return Visit(request, session, person)
 
-    async def form(self, visit: Visit) -> dict[str, str]:
-        """Return the fields of a form that was made for this session.
+    async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
+        """Return the visit of a request, and the fields of the form that it has sent.
 
         Raises:
-            BadForm: It was not, or it is none.
+            SignInFirst: Nobody is signed in.
+            BadForm: The form was not made for this session, or it is none.
         """
-        form = await read_form(visit.request, origin=self.settings.url)
+        visit = await self.of(request)
+        form = await self.unbound_form(request)
         require_token(form, visit.session.csrf)
-        return form
+        return visit, form
 
     async def unbound_form(self, request: Request) -> dict[str, str]:
         """Return the fields of a form of somebody who has no session yet.
@@ -319,6 +325,20 @@ def _shown(request: Request) -> str:
 def go(path: str) -> RedirectResponse:
     """Return the answer that shows another page after a form."""
     return RedirectResponse(path, status_code=303)
+
+
+class Pages:
+    """Some of the pages; those that extend it say which.
+
+    Args:
+        decisions: The ledger and the people.
+        auth: Who looks, and who may begin a session.
+    """
+
+    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._auth = auth
 
 
 def peer_of(request: Request) -> str:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.browsers import browser_of
-from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Pages, Route, go, peer_of
 from signoff.channels.inbox.auth.links import LASTS, Link, Links, new_secret
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
 from signoff.channels.inbox.forms import own_path
@@ -28,18 +28,12 @@ _ELSEWHERE: Final = (
 )
 
 
-class LinkPages:
-    """Signs people in by links.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who may begin a session.
-    """
+class LinkPages(Pages):
+    """Signs people in by links."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
+        super().__init__(decisions, auth)
         self._links = Links(decisions.ledger)
-        self._auth = auth
 
     def routes(self) -> Sequence[Route]:
         """Return the routes; links of the command line work where none are mailed."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
-from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Pages, Route, go, peer_of
 from signoff.channels.inbox.auth.links import new_secret
 from signoff.channels.inbox.auth.oidc import LASTS, OpenId, SignInError
 from signoff.channels.inbox.auth.sessions import How
@@ -26,7 +26,7 @@ _PEER_LIMIT: Final = (120, timedelta(minutes=15))
 """Sign-ins that are begun, from one place."""
 
 
-class OidcPages:
+class OidcPages(Pages):
     """Signs people in by OpenID Connect.
 
     Args:
@@ -36,8 +36,7 @@ class OidcPages:
     """
 
     def __init__(self, decisions: Decisions, auth: AuthContext, settings: OidcSettings) -> None:
-        self._decisions = decisions
-        self._auth = auth
+        super().__init__(decisions, auth)
         self._throttle = Throttle(decisions.ledger.store)
         self._openid = OpenId(decisions.ledger, settings, auth.settings.url)
         self._cookie = f"{auth.cookie}-oidc"

@@ -10,7 +10,9 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -47,7 +49,7 @@ class Passkey:
     count: int
     name: str
     added: datetime
-    used: datetime | None = None
+    used: Annotated[datetime | None, BeforeValidator(lambda at: at or None)] = None
     transports: tuple[str, ...] = ()
     kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -58,24 +60,18 @@ class Passkey:
 
     def put(self, change: Change) -> Change:
         """Add to a change that this is written."""
-        data = {
-            **self.kept,
-            "id": self.id,
-            "person": self.person,
-            "public": self.public,
-            "count": self.count,
-            "name": self.name,
-            "added": self.added.isoformat(),
-            "used": self.used.isoformat() if self.used is not None else "",
-            "transports": self.transports,
-        }
+        fields = _PASSKEY.dump_python(self, mode="json", exclude={"version", "kept"})
+        data = json.dumps({**self.kept, **fields})
         entry = (_ALL + self.person, _hash(self.id), to_us(self.added))
-        return change.put_raw(self.key, json.dumps(data), was=self.version, add=[entry])
+        return change.put_raw(self.key, data, was=self.version, add=[entry])
 
     def drop(self, change: Change) -> Change:
         """Add to a change that this is deleted."""
         entry = (_ALL + self.person, _hash(self.id), 0)
         return change.put_raw(self.key, "", was=self.version, drop=[entry])
+
+
+_PASSKEY: Final = TypeAdapter(Passkey)
 
 
 async def passkeys_of(ledger: Ledger, person: str) -> list[Passkey]:
@@ -153,15 +149,4 @@ def _hash(text: str) -> str:
 
 def _passkey(version: int, text: str) -> Passkey:
     data = json.loads(text)
-    return Passkey(
-        id=data["id"],
-        version=version,
-        person=data["person"],
-        public=data["public"],
-        count=data["count"],
-        name=data["name"],
-        added=datetime.fromisoformat(data["added"]),
-        used=datetime.fromisoformat(data["used"]) if data["used"] else None,
-        transports=tuple(data["transports"]),
-        kept=data,
-    )
+    return _PASSKEY.validate_python({**data, "version": version, "kept": data})

@@ -12,14 +12,21 @@ from starlette.responses import JSONResponse, Response
 from signoff.broker.decisions import Decisions
 from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.inbox.auth.browsers import browser_of
-from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, Visit, go, peer_of
+from signoff.channels.inbox.auth.context import (
+    TOO_MANY,
+    AuthContext,
+    Pages,
+    Route,
+    Visit,
+    go,
+    peer_of,
+)
 from signoff.channels.inbox.auth.passkey_store import invited, passkeys_of
 from signoff.channels.inbox.auth.passkeys import PasskeyRefused, Passkeys
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.forms import own_path
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.templating import page
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.base.errors import Conflict
 from signoff.core.base.text import clean_text
 
@@ -39,17 +46,11 @@ _USED: Final = "That passkey response was already used. Try again."
 _NOT_INVITED: Final = "That one-time code is invalid, used or expired. Ask for another."
 
 
-class SecurityPages:
-    """Shows and changes how somebody signs in, and ends sessions.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
+class SecurityPages(Pages):
+    """Shows and changes how somebody signs in, and ends sessions."""
 
     def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+        super().__init__(decisions, auth)
         self._passkeys = Passkeys(decisions.ledger, auth.settings)
         self._throttle = Throttle(decisions.ledger.store)
 
@@ -80,8 +81,7 @@ class SecurityPages:
 
     async def show_proof(self, request: Request) -> Response:
         """Take a second factor, without which nothing here is changed."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         visit, status, alert = await self._auth.proven(visit, form, strict=True)
         if alert:
             return await self._shown(visit, status=status, alert=alert)
@@ -89,15 +89,13 @@ class SecurityPages:
 
     async def end_session(self, request: Request) -> Response:
         """End one of one's own sessions."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         await self._auth.sessions.end_one(form.get("session", ""), visit.person.id)
         return go(f"{ROOT}{HERE}")
 
     async def offer_to_add(self, request: Request) -> Response:
         """Begin to add a passkey: for who gives a second factor, or a code of an operator."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         invitation = None
         if form.get("invitation", "").strip():
             invitation = await invited(self._decisions.ledger, visit.person.id, form["invitation"])
@@ -115,8 +113,7 @@ class SecurityPages:
 
     async def add(self, request: Request) -> Response:
         """Add the passkey that the browser has made."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         name = clean_text(form.get("name", "")).strip()[:_LONGEST_NAME].strip()
         name = name or browser_of(request.headers.get("user-agent", ""))
         try:
@@ -127,8 +124,7 @@ class SecurityPages:
 
     async def remove(self, request: Request) -> Response:
         """Remove a passkey: for who gives a second factor."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         visit, status, alert = await self._auth.proven(visit, form, strict=True)
         try:
             if not alert:
@@ -141,8 +137,7 @@ class SecurityPages:
 
     async def offer_to_prove(self, request: Request) -> Response:
         """Begin to prove who somebody is."""
-        visit = await self._auth.of(request)
-        await self._auth.form(visit)
+        visit, _ = await self._auth.sent(request)
         try:
             return _json(await self._passkeys.offer_to_prove(visit.session))
         except PasskeyRefused as error:
@@ -150,8 +145,7 @@ class SecurityPages:
 
     async def prove(self, request: Request) -> Response:
         """Take a passkey as the second factor of a session."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         try:
             await self._passkeys.prove(visit.session, form.get("credential", ""))
         except PasskeyRefused as error:
@@ -186,11 +180,9 @@ class SecurityPages:
         auth, person = self._auth, visit.person
         zone = self._decisions.directory.zone_of(person.id)
         needed = await auth.needs_code(visit, strict=True)
-        return page(
+        return visit.page(
             "security",
             status=status,
-            who=person,
-            session=visit.session,
             here=HERE,
             alert=alert,
             has_app=await auth.factors.has(person.id),
@@ -201,7 +193,7 @@ class SecurityPages:
                     "id": one.id,
                     "name": one.name,
                     "added": moment(one.added, zone),
-                    "used": moment(one.used, zone) if one.used is not None else "",
+                    "used": moment(one.used, zone),
                 }
                 for one in await passkeys_of(self._decisions.ledger, person.id)
             ],

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -76,13 +78,16 @@ class Session:
     began: datetime
     seen: datetime
     factor: str = ""
-    proven: datetime | None = None
+    proven: Annotated[datetime | None, BeforeValidator(lambda at: at or None)] = None
     kept: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key(self) -> str:
         """The key of its record."""
         return f"login:{self.id}"
+
+
+_SESSION: Final = TypeAdapter(Session)
 
 
 class Sessions:
@@ -218,22 +223,12 @@ class Sessions:
         return replace(new, version=new.version + 1)
 
     def _put(self, change: Change, one: Session, *, drop: list[str] | None = None) -> Change:
-        data = {
-            **one.kept,
-            "person": one.person,
-            "epoch": one.epoch,
-            "csrf": one.csrf,
-            "how": one.how.value,
-            "browser": one.browser,
-            "began": one.began.isoformat(),
-            "seen": one.seen.isoformat(),
-            "factor": one.factor,
-            "proven": one.proven.isoformat() if one.proven is not None else "",
-        }
+        fields = _SESSION.dump_python(one, mode="json", exclude={"id", "version", "kept"})
+        data = json.dumps({**one.kept, **fields})
         end = one.began + self._settings.longest
         return change.put_raw(
             one.key,
-            json.dumps(data),
+            data,
             was=one.version,
             ttl=min(self._settings.idle, end - one.seen),
             add=[(_all(one.person), one.id, to_ms(end))],
@@ -276,17 +271,4 @@ def _session(session_id: str, version: int, text: str) -> Session | None:
     data = json.loads(text)
     if "how" not in data:
         return None  # an earlier version of ours began it
-    return Session(
-        id=session_id,
-        version=version,
-        person=data["person"],
-        epoch=data["epoch"],
-        csrf=data["csrf"],
-        how=How(data["how"]),
-        browser=data["browser"],
-        began=datetime.fromisoformat(data["began"]),
-        seen=datetime.fromisoformat(data["seen"]),
-        factor=data["factor"],
-        proven=datetime.fromisoformat(data["proven"]) if data["proven"] else None,
-        kept=data,
-    )
+    return _SESSION.validate_python({**data, "id": session_id, "version": version, "kept": data})

@@ -8,8 +8,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import TOO_MANY, AuthContext, Route, go, peer_of
+from signoff.channels.inbox.auth.context import TOO_MANY, Pages, Route, go, peer_of
 from signoff.channels.inbox.auth.sessions import How, sign_out_everywhere
 from signoff.channels.inbox.auth.sign_in import TooManyAttempts
 from signoff.channels.inbox.forms import own_path
@@ -21,17 +20,8 @@ _WRONG: Final = (
 )
 
 
-class SigningPages:
-    """Signs people in and out.
-
-    Args:
-        decisions: The ledger.
-        auth: The sessions, and who may begin one.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._ledger = decisions.ledger
-        self._auth = auth
+class SigningPages(Pages):
+    """Signs people in and out."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -65,8 +55,7 @@ class SigningPages:
     async def sign_out(self, request: Request) -> Response:
         """End this session, or all of the person's."""
         auth = self._auth
-        visit = await auth.of(request)
-        form = await auth.form(visit)
+        visit, form = await auth.sent(request)
         if form.get("everywhere"):
             await sign_out_everywhere(self._ledger, visit.person.id, by=visit.person.id)
         await auth.sessions.end(request.cookies.get(auth.cookie, ""))

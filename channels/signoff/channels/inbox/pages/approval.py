@@ -11,14 +11,13 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions
 from signoff.channels.form_fields import fields
-from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
+from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
-from signoff.channels.inbox.templating import Live, page
-from signoff.channels.words.phrases import moment
+from signoff.channels.inbox.templating import Live
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
@@ -45,18 +44,8 @@ class Tried:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-class ApprovalPages:
-    """Shows approvals.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class ApprovalPages(Pages):
+    """Shows approvals."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -100,11 +89,9 @@ class ApprovalPages:
         shape = view(here, person, directory, now)
         tried, zone = tried or Tried(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
-        return page(
+        return visit.page(
             "approval",
             status=status,
-            who=person,
-            session=visit.session,
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,

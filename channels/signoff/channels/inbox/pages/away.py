@@ -8,12 +8,10 @@ from datetime import date, datetime
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions
 from signoff.broker.hand_over import hand_over, waits_for
 from signoff.channels.absence import handed_words, person_called
-from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
+from signoff.channels.inbox.auth.context import Pages, Route, Visit, go
 from signoff.channels.inbox.settings import CHANNEL, ROOT
-from signoff.channels.inbox.templating import page
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused, MoveRefused
@@ -22,17 +20,8 @@ from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 
 
-class AwayPages:
-    """Shows and takes in absences.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who is away.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+class AwayPages(Pages):
+    """Shows and takes in absences."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -64,8 +53,7 @@ class AwayPages:
         The stand-in decides. So a person who has a second factor, and may be asked what takes one,
         gives it: a session alone hands on no more than it may decide.
         """
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         strict = await self._auth.has_factor(visit)
         visit, status, alert = await self._auth.proven(visit, form, strict=strict)
         try:
@@ -92,11 +80,9 @@ class AwayPages:
         later = sorted(
             (one for one in present.away if one.start > present.day(now)), key=lambda one: one.start
         )
-        return page(
+        return visit.page(
             "away",
             status=status,
-            who=person,
-            session=visit.session,
             absence=_line(absence, directory) if absence is not None else None,
             later=[_line(one, directory) for one in later],
             today=present.day(now).isoformat(),

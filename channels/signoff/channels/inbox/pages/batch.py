@@ -16,13 +16,12 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Decisions, Refused
-from signoff.channels.inbox.auth.context import AuthContext, Route
+from signoff.broker.decisions import Refused
+from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import CHANNEL, page_of
-from signoff.channels.inbox.templating import page
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor
@@ -68,18 +67,8 @@ class Outcome:
     done: bool = False
 
 
-class BatchPages:
-    """Shows several calls in full, and approves them.
-
-    Args:
-        decisions: Makes the moves.
-        auth: Who looks and answers.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class BatchPages(Pages):
+    """Shows several calls in full, and approves them."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -107,10 +96,8 @@ class BatchPages:
             else:
                 shape, due = card(approval, directory), approval.deadline
                 items.append(Item(shape, page_of(approval.id), When.of(due, now, zone)))
-        return page(
+        return visit.page(
             "batch",
-            who=person,
-            session=visit.session,
             here="/",
             items=items,
             left=left,
@@ -119,8 +106,7 @@ class BatchPages:
 
     async def approve(self, request: Request) -> Response:
         """Approve each of the calls that were shown, and say what became of it."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         shown = {
             name.removeprefix(_FIELD): digest
             for name, digest in form.items()
@@ -131,10 +117,8 @@ class BatchPages:
         proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
-        return page(
+        return visit.page(
             "batch_done",
-            who=visit.person,
-            session=visit.session,
             here="/",
             outcomes=outcomes,
             done=sum(one.done for one in outcomes),

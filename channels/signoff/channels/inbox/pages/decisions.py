@@ -22,7 +22,7 @@ from signoff.broker.decisions import Decisions, Extras, Refused
 from signoff.broker.ledger.change import Change
 from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
-from signoff.channels.inbox.auth.context import AuthContext, Route, Visit, go
+from signoff.channels.inbox.auth.context import AuthContext, Pages, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
 from signoff.channels.inbox.pages.fields import read_values
@@ -89,7 +89,7 @@ class Sent:
         return clean_text(self.form.get(name, "")).strip()[:LONGEST_REASON].strip()
 
 
-class MovePages:
+class MovePages(Pages):
     """Takes the forms of the page.
 
     Args:
@@ -99,9 +99,7 @@ class MovePages:
     """
 
     def __init__(self, decisions: Decisions, auth: AuthContext, pages: ApprovalPages) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+        super().__init__(decisions, auth)
         self._pages = pages
 
     def routes(self) -> Sequence[Route]:
@@ -128,8 +126,7 @@ class MovePages:
         self, name: str, read: Callable[[Sent, Directory], Move], request: Request
     ) -> Response:
         """Make a move, once, if the session is that of someone who may."""
-        visit = await self._auth.of(request)
-        form = await self._auth.form(visit)
+        visit, form = await self._auth.sent(request)
         approval = await self._pages.of_path(visit)
         if form.get("digest") != approval.digest or not _ONCE.fullmatch(form.get("once", "")):
             actor = Actor(visit.person, CHANNEL)

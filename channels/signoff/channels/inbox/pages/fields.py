@@ -14,10 +14,10 @@ from signoff.channels.form_fields import (
     YES,
     Field,
     Input,
-    PayloadErrors,
     chosen,
     field_id,
     place_of,
+    read_each,
     read_json,
     value_text,
 )
@@ -98,19 +98,7 @@ def read_values(wanted: Sequence[Field], sent: Mapping[str, str]) -> dict[str, J
     Raises:
         PayloadErrors: By field, what is wrong; nothing else is raised, whatever was sent.
     """
-    values: dict[str, JsonValue] = {}
-    problems: dict[str, PayloadError] = {}
-    for at, field in enumerate(wanted[:MOST_FIELDS]):
-        try:
-            given = _read(field, _plain(sent.get(field_id(at), "")))
-        except PayloadError as error:
-            problems[field.name] = error
-            continue
-        if given is not None:
-            values[field.name] = given[0]
-    if problems:
-        raise PayloadErrors(problems)
-    return values
+    return read_each(wanted, lambda field, name: _read(field, _plain(sent.get(name, ""))))
 
 
 def _read(field: Field, text: str) -> tuple[JsonValue] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import partial
 from typing import Final
 
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment, sentence
 from signoff.core.approvals.approval import Approval, Asked, Handoff, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.masking import hidden_texts, masked
@@ -20,7 +20,8 @@ from signoff.core.directory.queues import Turns
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
 from signoff.core.routing.selection import NO_TURNS
-from signoff.core.simulation.timeline import Step, foresee_rest
+from signoff.core.simulation.forecast import Step
+from signoff.core.simulation.timeline import foresee_rest
 
 _MOST_EVENTS: Final = 200
 _MOST_AHEAD: Final = 40
@@ -102,7 +103,6 @@ def history_of(
     agent said in the end is for those who see all, for the requester and for those who decided.
     """
     names = _Names(directory, directory.zone_of(person.id))
-    waits = partial(_waits_for, approval, directory, now)
     mine = approval.is_requester(person, directory)
     inside = person.sees_all or not (mine or approval.only_informs(person.id))
     told = [one for one in events if inside or one.what not in _INSIDE]
@@ -110,7 +110,11 @@ def history_of(
     return History(
         voices=tuple(_voices(approval, names)),
         ahead=_ahead(approval, directory, names, turns),
-        sent=tuple(_sent(one, names, waits(one)) for one in approval.asked) if inside else (),
+        sent=tuple(
+            _sent(one, names, card_waits_for(approval, one, directory, now))
+            for one in approval.asked
+            if inside
+        ),
         informed=names.all(approval.informed) if approval.informed else "",
         past=tuple(_past(one, names) for one in told[-_MOST_EVENTS:]),
         result=_result(approval, run, whole=to_the_end),
@@ -140,6 +144,15 @@ class _Names:
         except ValueError:
             return one_line(str(text))
 
+    @property
+    def functions(self) -> Mapping[str, Callable[[object], str]]:
+        """What the sentences of the history write names and moments with."""
+        return {"name": self, "all": self.all, "moment": self.moment, "line": _line}
+
+
+def _line(value: object) -> str:
+    return one_line(str(value))
+
 
 _INSIDE: Final = frozenset(
     {
@@ -149,33 +162,7 @@ _INSIDE: Final = frozenset(
 )
 """What is between Signoff and those who are asked."""
 
-_PLAIN: Final = {
-    What.OPENED: "The agent requested an approval",
-    What.SUPERSEDED: "Another request replaced it",
-    What.TIMED_OUT: "Timed out: nobody answered",
-    What.OVERDUE: "Overdue: nobody answered in time; it stays open",
-    What.STARTED: "The tool started",
-    What.FINISHED: "The tool finished",
-    What.RESUMED: "The agent resumed",
-    What.NOT_RESUMED: "The answer did not reach the agent",
-    What.EXPIRED: "The approval expired before the tool started",
-    What.IN_DOUBT: "It is unknown whether the tool finished",
-    What.UNROUTABLE: "There was nobody to ask",
-}
-_BY: Final = {
-    What.COMMENTED: "{by} commented",
-    What.ASKED_BACK: "{by} asked the requester",
-    What.ANSWERED_BACK: "{by} answered",
-    What.FIRST_STEP: "{by} approved, and must confirm it",
-    What.REJECTED: "{by} rejected",
-    What.APPROVED: "{by} approved",
-    What.WITHDRAWN: "{by} withdrew it",
-    What.AWAY: "{by} is away",
-    What.REFUSED_ANSWER: "An answer by {by} was refused",
-    What.NOT_UNDERSTOOD: "An answer by {by} was not understood",
-    What.GRANT_REVOKED: "{by} revoked the grant",
-    What.GRANT_USED: "A grant by {by} covers it",
-}
+_sentence: Final = partial(sentence, "history.toml")
 
 
 def _past(event: Event, names: _Names) -> Moment:
@@ -183,52 +170,18 @@ def _past(event: Event, names: _Names) -> Moment:
     return Moment(event.at, _words(event, names), shown(why)[:_LONGEST])
 
 
-def _words(event: Event, names: _Names) -> str:  # noqa: PLR0911 -- one line for each kind
-    more, by = event.more, names(event.by) or "somebody"
-    match event.what:
-        case What.ASKED:
-            return f"Asked: {names.all(more.get('people'))}"
-        case What.ESCALATED | What.PASSED:
-            level = f"{one_line(str(more['level']))}: " if more.get("level") else ""
-            first = "Approved; next:" if event.what is What.PASSED else "Escalated to"
-            return f"{first} {level}{names.all(more.get('people'))}"
-        case What.REMINDED:
-            return f"Reminded: {names.all(more.get('people'))}"
-        case What.HELD | What.DELIVERED | What.UNDELIVERED | What.DELAYED:
-            return _way_of_card(event, names)
-        case What.CLAIMED:
-            return f"{by} claimed it until {names.moment(more.get('until'))}"
-        case What.RELEASED:
-            whose = names(more.get("of", ""))
-            return f"The claim by {whose} ended" if not event.by else f"{by} released it"
-        case What.REASSIGNED:
-            return f"{by} reassigned it from {names(more.get('of'))} to {names(more.get('to'))}"
-        case What.ABSENT:
-            who, to = names(more.get("of")), names(more.get("to", ""))
-            left = f"{who} has left or is away"
-            return f"{left}; {to} can answer as well" if more.get("to") else left
-        case What.EXTENDED:
-            until = names.moment(more.get("until"))
-            return f"{by} extended the deadline by {one_line(str(more.get('by')))}, to {until}"
-        case What.VOTED:
-            return f"{by} {'approved' if more.get('verdict') == Verdict.APPROVE else 'rejected'}"
-        case What.GRANTED:
-            return f"{by} approved similar calls until {names.moment(more.get('until'))}"
-    if event.by and event.what in _BY:
-        return _BY[event.what].format(by=by)
-    kind = event.what.value.replace("_", " ")
-    return _PLAIN.get(event.what, kind[:1].upper() + kind[1:])
-
-
-def _way_of_card(event: Event, names: _Names) -> str:
-    """Say what became of a card, or of a message to somebody who does not decide."""
-    to = names(str(event.more.get("to", "")).removeprefix("#"))
-    if event.what is What.HELD:
-        return f"Waits for the working hours of {to}, until {names.moment(event.more.get('until'))}"
-    done = {What.DELIVERED: "Delivered", What.DELAYED: "Delayed"}
-    if notice := event.more.get("notice"):
-        done = {What.DELIVERED: f"Informed ({one_line(str(notice))})"}
-    return f"{done.get(event.what, 'Not delivered')}: to {to} by {one_line(event.by)}"
+def _words(event: Event, names: _Names) -> str:
+    kind = event.what.value
+    known = _sentence("past", kind) or (_sentence("by", kind) if event.by else None)
+    if known is None:
+        return kind[:1].upper() + kind[1:].replace("_", " ")
+    return known.render(
+        **names.functions,
+        more=event.more,
+        by=names(event.by) or "somebody",
+        channel=one_line(event.by),
+        to=names(str(event.more.get("to", "")).removeprefix("#")),
+    )
 
 
 def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
@@ -271,14 +224,11 @@ def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
 _ANSWERED: Final = {State.APPROVED: "approved", State.REJECTED: "rejected"}
 
 
-def _waits_for(approval: Approval, directory: Directory, now: datetime, asked: Asked) -> str:
-    return card_waits_for(approval, asked, directory, now)
-
-
 def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     """Say what became of a card, or whose hours it waits for."""
     who = names(asked.person) if asked.person else f"all approvers, in {one_line(asked.address)}"
-    state = _STATES.get(asked.copy_state, "delivered" if asked.receipt else "being sent")
+    known = _sentence("copy", asked.copy_state)
+    state = known.render() if known else "delivered" if asked.receipt else "being sent"
     if waits_for:
         state = f"waits for {waits_for}"
     if asked.bundle:
@@ -290,13 +240,6 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
     return Sent(
         who, asked.channel, state, "; ".join(filter(None, (shown(asked.problem), cut, away)))
     )
-
-
-_STATES: Final = {
-    "updated": "rewritten",
-    "lost": "lost",
-    "reconciled": "delivered, and found again",
-}
 
 
 def _ahead(
@@ -313,43 +256,19 @@ def _ahead(
 
 
 def _next(step: Step, names: _Names) -> Iterable[Moment]:
-    match step.what:
-        case What.REMINDED:
-            yield Moment(step.at, f"Reminder to {names.all(step.reminded)}")
-        case What.ESCALATED:
-            people = names.all(one.person for one in step.seats)
-            level = f"{one_line(step.name)}: " if step.name else ""
-            need = f", {step.need} approvals needed" if step.need > 1 else ""
-            yield Moment(step.at, f"Escalates to {level}{people}{need}")
-        case What.TIMED_OUT:
-            yield Moment(step.at, "Rejected, because nobody answered")
-        case What.APPROVED:
-            yield Moment(step.at, "Approved, as the policy says for timeouts")
-        case What.OVERDUE:
-            yield Moment(step.at, "Overdue; stays open")
-        case What.RELEASED:
-            yield Moment(step.at, "The claim ends, and all approvers can decide again")
-
-
-_CAME_OF: Final = {
-    Handoff.RECORDED: "The agent has not resumed yet.",
-    Handoff.STARTED: "The tool is running.",
-    Handoff.FINISHED: "The tool has run. The agent has not resumed yet.",
-    Handoff.RESUMED: "The agent has resumed.",
-    Handoff.IN_DOUBT: "The tool started, and it is unknown whether it finished.",
-    Handoff.EXPIRED: "The approval expired before the tool started. The approvers are asked again.",
-    Handoff.FAILED: "The answer did not reach the agent. The operator has been alerted.",
-}
+    if (known := _sentence("ahead", step.what.value)) is not None:
+        people = [one.person for one in step.seats]
+        yield Moment(step.at, known.render(**names.functions, step=step, people=people))
 
 
 def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
-    what = _CAME_OF.get(approval.handoff)
+    what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
     secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(
-        what,
+        what.render(),
         gave=shown(masked(approval).result)[:_LONGEST] if whole else "",
         said=shown(without_secrets(run.text, secrets))[:_LONGEST] if whole and done else "",
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.backlog import ALL, names_for, names_of, summaries
-from signoff.broker.decisions import Decisions
+from signoff.broker.backlog import ALL, summaries
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
-from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, Visit
+from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.filters import (
     ANY,
     DUES,
@@ -23,10 +23,10 @@ from signoff.channels.inbox.pages.filters import (
     WAITING,
     Wanted,
 )
-from signoff.channels.inbox.pages.rows import When, line, names
+from signoff.channels.inbox.pages.rows import When, line, names, queues_seen
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
-from signoff.channels.inbox.templating import Live, page
+from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Status
@@ -47,13 +47,15 @@ class _Source:
     Attributes:
         here: Its path below the root.
         title: Its heading.
-        index: The index; "" where it is the person's own requests.
+        index: The index, that of the person for ``{person}``; "" for the person's own requests.
         orders: For each order, another index that it takes (or ""), and whether the lowest score
             comes first. The first of them is the usual one.
         states: Where approvals can stand in it.
         empty: What is said where there is nothing.
         counts: What the index counts, after the number; "" where it says nothing.
         section: The path of the list in the navigation.
+        requested: Whether it has the person's own requests, or all others; None for both.
+        of_all: Whether it is for those who see all.
     """
 
     here: str
@@ -64,6 +66,8 @@ class _Source:
     empty: str
     counts: str = ""
     section: str = ""
+    requested: bool | None = None
+    of_all: bool = False
 
     @property
     def path(self) -> str:
@@ -84,6 +88,47 @@ _OF_ALL: Final = {
 _OF_PAST: Final = {Sort.NEWEST: ("", False), Sort.OLDEST: ("", True)}
 
 
+_SOURCES: Final = (
+    _Source(
+        here="/",
+        title="Your approvals",
+        index="inbox:{person}",
+        orders=_OF_ONE,
+        states=WAITING,
+        empty="No requests for you. New ones appear here automatically.",
+        counts="pending for you",
+        requested=False,
+    ),
+    _Source(
+        here="/asked",
+        title="Your requests",
+        index="",
+        orders=_OF_PAST,
+        states=ANY,
+        empty="No agent has requested an approval on your behalf.",
+        requested=True,
+    ),
+    _Source(
+        here="/all",
+        title="All pending requests",
+        index="waiting",
+        orders=_OF_ALL,
+        states=WAITING,
+        empty="No pending requests.",
+        counts="pending",
+        of_all=True,
+    ),
+    _Source(
+        here="/ended",
+        title="Ended requests",
+        index="decided",
+        orders=_OF_PAST,
+        states=ENDED,
+        empty="None of your requests or approvals has ended yet.",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueRow:
     """One queue of a person."""
@@ -99,43 +144,23 @@ class QueueRow:
     waits_on: str
 
 
-class ListPages:
-    """Shows lists of approvals.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._ledger = decisions.ledger
-        self._auth = auth
+class ListPages(Pages):
+    """Shows lists of approvals."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
         return (
-            ("GET", "/", self.mine),
+            *(("GET", one.here, partial(self.listed, one)) for one in _SOURCES),
             ("GET", "/queues", self.queues),
             ("GET", "/queues/{name}", self.queue),
-            ("GET", "/asked", self.asked),
-            ("GET", "/all", self.all),
-            ("GET", "/ended", self.ended),
         )
 
-    async def mine(self, request: Request) -> Response:
-        """Show what waits for the person signed in."""
+    async def listed(self, source: _Source, request: Request) -> Response:
+        """Show a list, to those who may see it."""
         visit = await self._auth.of(request)
-        source = _Source(
-            here="/",
-            title="Your approvals",
-            index=f"inbox:{visit.person.id}",
-            orders=_OF_ONE,
-            states=WAITING,
-            empty="No requests for you. New ones appear here automatically.",
-            counts="pending for you",
-        )
-        return await self._shown(visit, source, lambda one: not self._asked_by(visit.person, one))
+        if source.of_all and not visit.person.sees_all:
+            raise NotFound
+        return await self._shown(visit, source)
 
     async def queue(self, request: Request) -> Response:
         """Show what waits in a queue, to its members and to those who see all."""
@@ -156,100 +181,48 @@ class ListPages:
         )
         return await self._shown(visit, source)
 
-    async def asked(self, request: Request) -> Response:
-        """Show what somebody has asked for, and where it stands."""
-        visit = await self._auth.of(request)
-        source = _Source(
-            here="/asked",
-            title="Your requests",
-            index="",
-            orders=_OF_PAST,
-            states=ANY,
-            empty="No agent has requested an approval on your behalf.",
-        )
-        return await self._shown(visit, source, lambda one: self._asked_by(visit.person, one))
-
-    async def all(self, request: Request) -> Response:
-        """Show all that waits, to those who see all."""
-        visit = await self._auth.of(request)
-        if not visit.person.sees_all:
-            raise NotFound
-        source = _Source(
-            here="/all",
-            title="All pending requests",
-            index="waiting",
-            orders=_OF_ALL,
-            states=WAITING,
-            empty="No pending requests.",
-            counts="pending",
-        )
-        return await self._shown(visit, source)
-
-    async def ended(self, request: Request) -> Response:
-        """Show what has ended, as far as the person may see it."""
-        visit = await self._auth.of(request)
-        source = _Source(
-            here="/ended",
-            title="Ended requests",
-            index="decided",
-            orders=_OF_PAST,
-            states=ENDED,
-            empty="None of your requests or approvals has ended yet.",
-        )
-        return await self._shown(visit, source)
-
     async def queues(self, request: Request) -> Response:
         """Show the queues of a person: how much waits in each, how long, and on whom."""
         visit = await self._auth.of(request)
         person, directory = visit.person, self._decisions.directory
         # Of everything only what is due next is read, however many queues there are.
         every = [ALL] if person.sees_all else []
-        found, now = await summaries(self._ledger, [*every, *self._queues(person)])
-        return page(
+        found, now = await summaries(self._ledger, [*every, *queues_seen(person, directory)])
+        return visit.page(
             "queues",
-            who=person,
-            session=visit.session,
             here="/queues",
             live=Live("list", now),
             rows=[_row(one, person, directory, now) for one in found if one.name != ALL],
         )
 
-    def _asked_by(self, person: Person, one: Approval) -> bool:
-        return one.is_requester(person, self._decisions.directory)
-
-    async def _shown(
-        self, visit: Visit, source: _Source, of_it: Callable[[Approval], bool] = lambda _: True
-    ) -> Response:
+    async def _shown(self, visit: Visit, source: _Source) -> Response:
         """Show a page of a list: only what is in it, fits, and may be seen."""
         person, directory, now = visit.person, self._decisions.directory, await self._ledger.now()
-        usual = next(iter(source.orders))
+        index, usual = source.index.replace("{person}", person.id), next(iter(source.orders))
         wanted = Wanted.of(visit.request.query_params, sort=usual)
-        ((count, _),) = await self._ledger.store.extents([source.index or "approvals"])
+        ((count, _),) = await self._ledger.store.extents([index or "approvals"])
         by, rising = source.orders.get(wanted.sort, source.orders[usual])
         unsorted = bool(by) and count > SORTED
         if unsorted:
             by, rising = source.orders[usual]
 
-        async def listed(before: Place | None, most: int) -> list[tuple[Place, Approval | None]]:
-            if not source.index:
-                return await listing.requests(
-                    self._ledger, person, before=before, limit=most, rising=rising
-                )
-            return await listing.approvals(
-                self._ledger, index=source.index, before=before, limit=most, rising=rising, by=by
-            )
+        listed = (
+            partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
+            if index
+            else partial(listing.requests, self._ledger, person, rising=rising)
+        )
 
         def keep(one: Approval) -> bool:
             return (
-                of_it(one) and may_see(one, person, directory) and wanted.fits(one, directory, now)
+                source.requested in {None, one.is_requester(person, directory)}
+                and may_see(one, person, directory)
+                and wanted.fits(one, directory, now)
             )
 
         part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
-        queues = [one for one in self._queues(person) if source.index != one]
-        return page(
+        queues = [one for one in queues_seen(person, directory) if index != one]
+        return visit.page(
             "list",
-            who=person,
-            session=visit.session,
             here=source.section or source.here,
             live=Live("list", now),
             source=source,
@@ -265,12 +238,6 @@ class ListPages:
             dues=DUES if source.states is not ENDED else {},
             queues=[one.removeprefix(QUEUE) for one in queues],
         )
-
-    def _queues(self, person: Person) -> list[str]:
-        """Return the queues that a person may look into: their own, or all."""
-        every = names_of(self._decisions.directory) if person.sees_all else None
-        found = names_for(self._decisions.directory, person.id) if every is None else every
-        return [one for one in found if one.startswith(QUEUE)]
 
 
 def _address(source: _Source, wanted: Wanted, after: Place | None = None) -> str:

@@ -10,16 +10,13 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.backlog import ALL, names_for, names_of, summaries
-from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import AuthContext, Route
-from signoff.channels.inbox.pages.rows import When
-from signoff.channels.inbox.templating import page
+from signoff.broker.backlog import ALL, summaries
+from signoff.channels.inbox.auth.context import Pages, Route
+from signoff.channels.inbox.pages.rows import When, queues_seen
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
 from signoff.core.base.durations import coarse
 from signoff.core.cards.card import one_line
-from signoff.core.directory.people import Person
 from signoff.core.directory.queues import QUEUE
 
 LOOKED: Final = 1_000
@@ -90,17 +87,8 @@ class Chart:
         return _ROW * len(self.bars)
 
 
-class ChartPages:
-    """Shows figures.
-
-    Args:
-        decisions: The ledger and the people.
-        auth: Who looks.
-    """
-
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
-        self._decisions = decisions
-        self._auth = auth
+class ChartPages(Pages):
+    """Shows figures."""
 
     def routes(self) -> Sequence[Route]:
         """Return the routes."""
@@ -110,16 +98,14 @@ class ChartPages:
         """Show the figures: of everything to who sees all, to others of the queues they are in."""
         visit = await self._auth.of(request)
         person, ledger = visit.person, self._decisions.ledger
-        queues = self._queues(person)
+        queues = queues_seen(person, self._decisions.directory)
         # Of everything only what is due next is read, however many queues there are.
         waiting, now = await summaries(ledger, [ALL, *queues] if person.sees_all else queues)
         waiting = [one for one in waiting if one.name != ALL]
         ended = await ledger.decided(limit=LOOKED) if queues or person.sees_all else []
         found = figures_of(ended, queues=None if person.sees_all else queues)
-        return page(
+        return visit.page(
             "charts",
-            who=person,
-            session=visit.session,
             here="/charts",
             nothing=not (queues or person.sees_all),
             looked=len(ended),
@@ -133,12 +119,6 @@ class ChartPages:
             outcomes=OUTCOMES,
             charts=_charts(waiting, found),
         )
-
-    def _queues(self, person: Person) -> list[str]:
-        """Return the queues whose figures a person may see: their own, or all."""
-        directory = self._decisions.directory
-        every = names_of(directory) if person.sees_all else names_for(directory, person.id)
-        return [one for one in every if one.startswith(QUEUE)]
 
 
 def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:

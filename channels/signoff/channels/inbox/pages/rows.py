@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from signoff.broker.backlog import names_for, names_of
 from signoff.channels.inbox.settings import page_of
-from signoff.channels.words.phrases import moment
+from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import roughly
 from signoff.core.cards.card import card, one_line, unbroken
 from signoff.core.directory.people import Directory, Person
+from signoff.core.directory.queues import QUEUE
 
 _LONGEST: Final = 140
 _MOST_NAMES: Final = 3
@@ -123,6 +125,12 @@ def names(people: Iterable[str], directory: Directory) -> str:
     found = [one_line(one.shown if (one := directory.find(id_)) else id_) for id_ in people]
     more = len(found) - _MOST_NAMES
     return ", ".join(found[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def queues_seen(person: Person, directory: Directory) -> list[str]:
+    """Return the queues that a person may look into: their own, or all."""
+    found = names_of(directory) if person.sees_all else names_for(directory, person.id)
+    return [one for one in found if one.startswith(QUEUE)]
 
 
 def _chips(

@@ -9,9 +9,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
-from signoff.channels.words import levels, phrases
-from signoff.channels.words.phrases import Words, moment
-from signoff.channels.words.status import INFORMED
+from signoff.channels.words import phrases
+from signoff.channels.words.messages import Words, moment
+from signoff.channels.words.phrases import INFORMED
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.collaboration import Operator, Who
@@ -220,19 +220,17 @@ def _places(
 
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
-    zone = directory.zone_of(person.id)
     if approval.state is not State.PENDING:
         # The person who has taken it back reads what all the others read.
         reader = "" if approval.state is State.WITHDRAWN else person.id
-        return phrases.outcome(approval, reader, directory)
+        return phrases.outcome(approval, reader, directory, reader=person.id)
     seats = [one for one in approval.seats if one.person == person.id]
     if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
         last = max(seats, key=lambda one: (one.round, one.level))
-        return levels.went_on(
-            approval, directory, turn_of(max(last.level, 0), last.round), zone=zone
-        )
+        turn = turn_of(max(last.level, 0), last.round)
+        return phrases.went_on(approval, directory, turn, person.id)
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
-        return phrases.late(approval, zone=zone)
+        return phrases.late(approval, directory, person.id)
     return None
 
 
@@ -252,7 +250,7 @@ def _why_not(approval: Approval, person: Person, directory: Directory, now: date
 
 def _voted(approval: Approval, person: Person, directory: Directory) -> str:
     said = {*approval.ballot.yes, *approval.ballot.no}
-    return levels.voted(approval, person.id, directory).headline if person.id in said else ""
+    return phrases.voted(approval, person.id, directory).sentence if person.id in said else ""
 
 
 def _statement(approval: Approval, step: Decision, zone: tzinfo) -> Statement:

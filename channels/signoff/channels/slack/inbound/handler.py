@@ -66,7 +66,7 @@ from signoff.channels.slack.references import (
 )
 from signoff.channels.slack.text import escape, plain
 from signoff.channels.slack.web import SlackWeb
-from signoff.channels.words import phrases
+from signoff.channels.words.messages import say
 from signoff.channels.words.phrases import About
 from signoff.core.approvals import deliveries, moves
 from signoff.core.approvals.approval import Approval
@@ -197,7 +197,8 @@ class SlackHandler:
         except SlackError as error:
             # The trigger was too old, or Slack is away: the card can be pressed again.
             log.warning("slack.no_modal", approval=approval.id, problem=str(error))
-            words = phrases.not_opened(approval)
+            holder, directory = answer.holder.person, self._decisions.directory
+            words = say("not_opened", approval, directory, holder)
             change = answer.also.copy()
             answer_back(change, answer, Notice(answer.holder.person, About.NOT_OPENED, words))
             await self._ledger.commit(change)

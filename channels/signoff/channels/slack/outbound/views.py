@@ -168,13 +168,7 @@ def details_view(card: Card) -> View:
     """Return the modal that shows everything, as far as a modal holds it."""
     marks = f"{card.approval}\ndigest {card.digest}"
     blocks = [*_about(card, MOST_IN_MODAL - 2), ContextBlock(elements=[plain(marks)])]
-    return View(
-        type="modal",
-        callback_id=DETAILS,
-        title=plain("Details", MODAL_TITLE),
-        close=plain("Close", MODAL_TITLE),
-        blocks=blocks,
-    )
+    return _view(DETAILS, "Details", blocks)
 
 
 def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
@@ -213,14 +207,7 @@ def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
         label = plain("Or")
         form.append(InputBlock(block_id=BACK, label=label, element=tick, optional=True))
         form.insert(0, SectionBlock(text=plain(away, SECTION)))
-    return View(
-        type="modal",
-        callback_id=AWAY,
-        title=plain("Away", MODAL_TITLE),
-        submit=plain("Save", MODAL_TITLE),
-        close=plain("Cancel", MODAL_TITLE),
-        blocks=form,
-    )
+    return _view(AWAY, "Away", form, submit="Save")
 
 
 def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) -> View:
@@ -249,38 +236,32 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
         blocks.append(SectionBlock(text=plain("Nothing that you have asked for waits.")))
     if more:
         blocks.append(ContextBlock(elements=[plain("… and more that are older")]))
-    return View(
-        type="modal",
-        callback_id=DETAILS,
-        title=plain("What you asked for", MODAL_TITLE),
-        close=plain("Close", MODAL_TITLE),
-        blocks=blocks,
-    )
+    return _view(DETAILS, "What you asked for", blocks)
 
 
 def notice_view(headline: str, text: str, *, title: str = "Nothing changed") -> View:
     """Return the modal that tells the result of a submission."""
     said = [SectionBlock(text=plain(one_line(headline), SECTION))]
     said += [SectionBlock(text=plain(part)) for part in pieces(text.strip(), SECTION, _MOST_PIECES)]
-    return View(
-        type="modal",
-        callback_id=DETAILS,
-        title=plain(title, MODAL_TITLE),
-        close=plain("Close", MODAL_TITLE),
-        blocks=said,
-    )
+    return _view(DETAILS, title, said)
 
 
 def _modal(
     callback: str, title: str, submit: str, reference: Reference, blocks: Sequence[Block]
 ) -> View:
+    return _view(callback, title, blocks, submit=submit, metadata=reference.text())
+
+
+def _view(
+    callback: str, title: str, blocks: Sequence[Block], *, submit: str = "", metadata: str = ""
+) -> View:
     return View(
         type="modal",
         callback_id=callback,
         title=plain(title, MODAL_TITLE),
-        submit=plain(submit, MODAL_TITLE),
-        close=plain("Cancel", MODAL_TITLE),
-        private_metadata=reference.text(),
+        submit=plain(submit, MODAL_TITLE) if submit else None,
+        close=plain("Cancel" if submit else "Close", MODAL_TITLE),
+        private_metadata=metadata or None,
         blocks=blocks,
     )
 

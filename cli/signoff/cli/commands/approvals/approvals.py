@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,12 +105,7 @@ def list_(
         of = person_of(directory, mine).id if mine else ""
         index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
 
-        async def listed(
-            before: listing.Place | None, most: int
-        ) -> list[tuple[listing.Place, Approval | None]]:
-            return await listing.approvals(
-                ledger, index=index, before=before, limit=most, rising=rising
-            )
+        listed = partial(listing.approvals, ledger, index=index, rising=rising)
 
         def keep(one: Approval) -> bool:
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)

@@ -22,7 +22,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order
 from signoff.core.policies.matching import Match
 from signoff.core.policies.policy import Effect
-from signoff.core.simulation.timeline import ASKING, End, Step, Timeline
+from signoff.core.simulation.forecast import ASKING, End, Step, Timeline
 
 _SIGNS: Final = {
     Match.MATCHES: ("✓", "green"),

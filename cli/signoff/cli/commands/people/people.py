@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import secrets
 import sys
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from signoff.core.base.errors import AbsenceRefused, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from signoff.broker.archive.erasure import Erased
     from signoff.broker.decisions import Decisions
     from signoff.broker.hand_over import HandedOver
     from signoff.channels.inbox.auth.factors import Factors
@@ -279,6 +281,75 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "signed_in": False})
     else:
         say(f"All sessions of {person} were ended.")
+
+
+@app.command()
+def erase(
+    ctx: typer.Context,
+    person: Annotated[
+        str,
+        typer.Argument(
+            metavar="PERSON", help="An id or address, also of somebody who has left [[people]]."
+        ),
+    ],
+    *,
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A word to look for inside texts too, such as a first name. May be repeated.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. It cannot be undone.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Erase a person's data from Redis and the archive.
+
+    Everything ended that names them moves into the archive first. Their requests lose their
+    contents, their words go, and a placeholder takes the place of their names; the audit log stays
+    verifiable. It is refused while a request of theirs, or one that names them, is not over.
+    """
+    settings = settings_of(ctx)
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise typer.BadParameter("it cannot be undone: confirm with --yes", param_hint="--yes")
+    if not yes and not typer.confirm(f"Erase {person} for good?"):
+        raise typer.Exit(1)
+
+    async def work(decisions: Decisions) -> Erased:
+        from signoff.broker import api_tokens  # noqa: PLC0415 -- redis
+        from signoff.broker.archive.erasure import erase as erase_person  # noqa: PLC0415
+        from signoff.broker.archive.erasure import require_over  # noqa: PLC0415
+        from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
+        from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
+        from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
+
+        ledger, found = decisions.ledger, decisions.directory.find(person)
+        names = found.names if found is not None else [person]
+        redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
+        await require_over(ledger, redaction)
+        await take_away(ledger, found.id if found is not None else person, by=_operator())
+        for token in await api_tokens.everyone(ledger):
+            if token.person in names or {*token.users} & {*names}:
+                await api_tokens.revoke(ledger, token.id, by=_operator())
+        return await erase_person(
+            ledger,
+            ArchiveFiles(settings.archive_folder),
+            redaction,
+            by=_operator(),
+            why=reason,
+            feeds=bool(settings.webhooks),
+        )
+
+    done = with_decisions(ctx, work)
+    if as_json:
+        write_json({"placeholder": done.placeholder, "files": done.files, "lines": done.lines})
+    else:
+        say(
+            f"Erased: {done.lines:,} lines in {done.files:,} files of the archive now say "
+            f"{done.placeholder}. Backups, mailboxes, Slack and the agents' sessions have copies "
+            "of their own."
+        )
 
 
 def _is_handed_over(hand: bool | None, count: int, name: str, *, as_json: bool) -> bool:

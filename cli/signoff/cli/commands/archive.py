@@ -1,0 +1,232 @@
+"""`signoff archive`: what has ended moves out of Redis, into files that are verified."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.terminal import hand_on, say
+
+if TYPE_CHECKING:
+    from signoff.broker.archive.archiver import Archived
+    from signoff.broker.archive.files import ArchiveFiles
+    from signoff.broker.archive.reading import Item, Verified
+    from signoff.broker.decisions import Decisions
+    from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.events import Event
+    from signoff.core.approvals.run import Run
+    from signoff.core.grants.grant import Grant
+
+app = typer.Typer(no_args_is_help=True, help="The archive of ended runs and approvals.")
+
+Subject = Annotated[str, typer.Argument(metavar="ID", help="A run, an approval or a grant.")]
+
+
+def files_of(ctx: typer.Context) -> ArchiveFiles:
+    """Return the archive of the settings."""
+    from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
+
+    return ArchiveFiles(settings_of(ctx).archive_folder)
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    *,
+    after: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="The default is [retention] after. 0s is everything."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Archive what ended long enough ago, and remove it from Redis.
+
+    A run stays as long as one of its approvals waits, it is in doubt, a grant of it is open, or
+    work about it is not done.
+    """
+    settings = settings_of(ctx)
+    age = _duration(after) if after else settings.retention.after
+    if age is None:
+        raise typer.BadParameter(
+            "[retention] after is not set: name the age here", param_hint="--after"
+        )
+
+    async def work(decisions: Decisions) -> Archived:
+        from signoff.broker.archive.archiver import Archiver  # noqa: PLC0415
+
+        archiver = Archiver(
+            decisions.ledger, files_of(ctx), after=age, feeds=bool(settings.webhooks)
+        )
+        return await archiver.once()
+
+    done = with_decisions(ctx, work)
+    if as_json:
+        write_json(
+            {
+                "files": done.files,
+                "runs": done.runs,
+                "entries": done.entries,
+                "busy": done.busy,
+            }
+        )
+    elif done.busy:
+        say("Another process is archiving right now.")
+    else:
+        say(
+            f"{done.runs:,} runs and {done.entries:,} audit entries archived in "
+            f"{len(done.files):,} files."
+        )
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List archived runs and approvals, the last archived first."""
+    from collections import deque  # noqa: PLC0415
+
+    async def work(decisions: Decisions) -> list[Item]:
+        from signoff.broker.archive.reading import items  # noqa: PLC0415
+
+        last: deque[Item] = deque(maxlen=limit)
+        async for one in items(decisions.ledger, files_of(ctx)):
+            last.append(one)
+        return list(reversed(last))
+
+    found = with_decisions(ctx, work)
+    if as_json:
+        write_json([_summary(one) for one in found])
+        return
+    from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
+
+    made = shows.table("id", "kind", "app", "user", "state", "at", "file")
+    for one in found:
+        row = _summary(one)
+        shows.add(
+            made,
+            *(str(row[name]) for name in ("id", "kind", "app", "user", "state", "at")),
+            f"{one.sequence:06}.jsonl",
+        )
+    if found:
+        shows.console().print(made)
+    else:
+        say("The archive is empty.")
+
+
+@app.command()
+def show(ctx: typer.Context, subject: Subject, *, as_json: Json = False) -> None:
+    """Show an archived run, approval or grant, and what happened to it."""
+
+    async def work(decisions: Decisions) -> tuple[Run | Approval | Grant, list[Event]]:
+        from signoff.broker.archive.reading import show as find  # noqa: PLC0415
+
+        return await find(decisions.ledger, files_of(ctx), subject)
+
+    found, events = with_decisions(ctx, work)
+    record = found.model_dump(mode="json", exclude_defaults=True)
+    if as_json:
+        write_json({"record": record, "events": [one.model_dump(mode="json") for one in events]})
+        return
+    say(json.dumps(record, indent=2, ensure_ascii=False))
+    for one in events:
+        why = f"  {one.why}" if one.why else ""
+        say(f"{one.at:%Y-%m-%d %H:%M:%S}  {one.what.value:<14}  {one.by}{why}")
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    *,
+    head: Annotated[
+        str, typer.Option(help="A head that was stored earlier, which must be in the chain.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Check every file, and the audit's chain from the archive into Redis."""
+    report(verified(ctx, head), as_json=as_json)
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    *,
+    subject: Annotated[
+        str, typer.Option("--of", metavar="ID", help="Only this run, approval or grant.")
+    ] = "",
+) -> None:
+    """Print archived records as lines of JSON. `signoff audit export` prints the audit."""
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.archive.reading import items  # noqa: PLC0415
+
+        async for one in items(decisions.ledger, files_of(ctx)):
+            if subject in {"", one.record.id}:
+                hand_on(one.record.to_line())
+
+    with_decisions(ctx, work)
+
+
+def verified(ctx: typer.Context, head: str) -> Verified:
+    """Verify the archive and the ledger."""
+
+    async def work(decisions: Decisions) -> Verified:
+        from signoff.broker.archive import reading  # noqa: PLC0415
+
+        return await reading.verify(decisions.ledger, files_of(ctx), expect_head=head)
+
+    return with_decisions(ctx, work)
+
+
+def report(found: Verified, *, as_json: bool) -> None:
+    """Print what was verified."""
+    if as_json:
+        archive = {"archived": found.archived, "files": found.files} if found.files else {}
+        write_json({"entries": found.entries, "head": found.head, **archive})
+        return
+    archive_words = (
+        f" {found.archived:,} of them in {found.files:,} files of the archive."
+        if found.files
+        else ""
+    )
+    say(f"{found.entries:,} entries, unbroken.{archive_words} Head: {found.head or 'none yet'}")
+
+
+def _summary(item: Item) -> dict[str, Any]:
+    from signoff.core.approvals.approval import Approval  # noqa: PLC0415
+    from signoff.core.approvals.run import Run  # noqa: PLC0415
+
+    one = item.value
+    found: dict[str, Any] = {"id": item.record.id, "kind": item.record.kind, "file": item.sequence}
+    match one:
+        case Run():
+            at = one.submitted_at
+            more = {"app": one.app, "user": one.user, "state": one.state.value}
+        case Approval():
+            at = one.opened_at
+            more = {"app": one.origin.app, "user": one.origin.user, "state": one.state.value}
+        case _:
+            at = one.at
+            more = {"app": one.scope.app, "user": one.scope.user, "state": "ended"}
+    return {**found, **more, "at": f"{at:%Y-%m-%d %H:%M:%S}"}
+
+
+def _duration(text: str) -> timedelta:
+    from signoff.core.base.durations import parse_duration  # noqa: PLC0415
+
+    if text == "0s":
+        return timedelta()
+    try:
+        found = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--after") from error
+    assert isinstance(found, timedelta)  # noqa: S101 -- of a text it is
+    return found

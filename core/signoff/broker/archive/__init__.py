@@ -1,0 +1,1 @@
+"""The archive: ended runs and their part of the audit, in files."""

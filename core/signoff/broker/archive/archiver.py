@@ -1,0 +1,320 @@
+"""From the ledger into the archive: written first, removed after, and never the other way round.
+
+A crash at any point loses nothing and doubles nothing. A file is on the disk, with its checksum,
+before the ledger names it; what is in it is removed after that, if it is still as it was archived;
+and whoever archives next finishes first what was begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from signoff.broker.archive.anchor import LEASE_KEY, Anchor, read_anchor
+from signoff.broker.archive.candidates import (
+    RunBundle,
+    names_in,
+    run_bundles,
+    value_of,
+    waiting_work,
+)
+from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Part, Record
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change, entries
+from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_us
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import LedgerError
+
+log = structlog.get_logger(__name__)
+
+CYCLE: Final = timedelta(hours=1)
+"""How often a process looks what has become old enough."""
+
+_LEASE: Final = 60.0
+_RUNS: Final = 500
+_ENTRIES: Final = 5_000
+_AT_ONCE: Final = 50
+"""Runs in one script: a few milliseconds of Redis."""
+
+
+@dataclass(slots=True)
+class Archived:
+    """What was archived.
+
+    Attributes:
+        files: The numbers of the files.
+        runs: How many runs.
+        entries: How many entries of the audit.
+        busy: Whether somebody else is archiving: then nothing was done.
+    """
+
+    files: list[int] = field(default_factory=list)
+    runs: int = 0
+    entries: int = 0
+    busy: bool = False
+
+
+class _Batch(NamedTuple):
+    entries: Sequence[tuple[str, str, str]]
+    runs: Sequence[RunBundle]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing but notes of earlier archiving, which would go on for ever."""
+        return not self.runs and all('"what":"archived"' in text for _, text, _ in self.entries)
+
+
+class Archiver:
+    """Moves into the archive what ended long ago.
+
+    Any number of processes may try; one at a time does it.
+
+    Args:
+        ledger: Where it is.
+        files: Where it goes.
+        after: How long after its last event a run is archived.
+        feeds: Whether webhooks read the audit: what they have not read stays.
+        wanted: Says which runs that are old enough are archived; all where it is None.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        files: ArchiveFiles,
+        *,
+        after: timedelta,
+        feeds: bool = False,
+        wanted: Callable[[RunBundle], bool] | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._files = files
+        self._after = after
+        self._feeds = feeds
+        self._wanted = wanted
+
+    async def run_forever(self) -> None:
+        """Archive every hour until cancelled; whatever goes wrong is logged, and tried again."""
+        while True:
+            try:
+                await self.once()
+            except (LedgerError, OSError) as error:
+                log.error("archive.failed", error=str(error))  # noqa: TRY400 -- the message says it all
+            await asyncio.sleep(CYCLE.total_seconds())
+
+    async def once(self) -> Archived:
+        """Archive everything that is old enough.
+
+        Raises:
+            ArchiveBroken: A file of the archive is missing or was changed; nothing was removed.
+            LedgerUnavailable: Redis cannot be reached; the next time goes on from there.
+            OSError: A file cannot be written.
+        """
+        before = await self._ledger.now() - self._after
+        found = Archived()
+        async with alone(self._ledger) as hold:
+            if hold is None:
+                return Archived(busy=True)
+            anchor = await recovered(self._ledger, self._files, hold)
+            while True:
+                batch = await self._batch(anchor, before)
+                if batch.is_empty:
+                    return found
+                anchor = await self._archive(anchor, batch, hold)
+                found.files.append(anchor.sequence)
+                found.runs += len(batch.runs)
+                found.entries += len(batch.entries)
+
+    async def _batch(self, anchor: Anchor, before: datetime) -> _Batch:
+        """Return the next entries of the audit, and the runs whose last entry is among them."""
+        rows: list[tuple[str, str, str]] = []
+        last = before
+        limit = await self._fed()
+        async for row in audit.entries(self._ledger.store, after=anchor.entry):
+            at = _moment(row[1]) or last
+            if at > before or (limit and audit.order(row[0]) > audit.order(limit)):
+                break
+            rows.append(row)
+            if len(rows) == _ENTRIES:
+                last = at
+                break
+        end = rows[-1][0] if rows else anchor.entry
+        return _Batch(rows, await self._ended(end, last) if end else [])
+
+    async def _fed(self) -> str:
+        record = await self._ledger.raw("webhooks") if self._feeds else None
+        return "" if record is None else record[1]
+
+    async def _ended(self, end: str, last: datetime) -> list[RunBundle]:
+        """Return runs that have ended for good, with all of their audit up to an entry."""
+        found: list[RunBundle] = []
+        names, now = names_in(await waiting_work(self._ledger)), await self._ledger.now()
+        place: tuple[int, str] | None = None
+        while len(found) < _RUNS:
+            page = await self._ledger.store.behind("runs", before=place, limit=100, rising=True)
+            ids = [one for score, one in page if score <= to_us(last)]
+            for one in await run_bundles(self._ledger, ids):
+                inside = all(audit.order(id_) <= audit.order(end) for id_ in one.trail.split())
+                wanted = self._wanted is None or self._wanted(one)
+                if wanted and inside and not one.why_kept(now, names):
+                    found.append(one)
+            if len(ids) < 100:
+                break
+            place = page[-1]
+        return found[:_RUNS]
+
+    async def _archive(self, anchor: Anchor, batch: _Batch, hold: Kept) -> Anchor:
+        now = await self._ledger.now()
+        sequence = anchor.sequence + 1
+        head = Head(
+            sequence=sequence,
+            after=anchor.entry,
+            link=anchor.link,
+            count=anchor.count,
+            at=now,
+            kept=anchor.kept,
+        )
+        lines = [audit.to_line(*one) for one in batch.entries]
+        lines += [one.to_line() for run in batch.runs for one in run.records]
+        part = await asyncio.to_thread(self._files.write, head, lines)
+        last = batch.entries[-1] if batch.entries else (anchor.entry, "", anchor.link)
+        after = anchor.model_copy(
+            update={
+                "sequence": sequence,
+                "part": part.name,
+                "sha256": part.sha256,
+                "entry": last[0],
+                "link": last[2],
+                "count": anchor.count + len(batch.entries),
+                "pruning": True,
+                "kept": (),
+            }
+        )
+        more = {"sequence": sequence, "sha256": part.sha256, "runs": len(batch.runs)}
+        event = Event(what=What.ARCHIVED, at=now, by="archive", more=more)
+        try:
+            await self._ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
+        except LedgerError:
+            # If it was carried out all the same, the ledger names it: only then is it needed.
+            if (await read_anchor(self._ledger)).part != part.name:
+                self._files.drop(part.name)
+            raise
+        log.info("archive.written", file=str(self._files.path(sequence)), runs=len(batch.runs))
+        return await recovered(self._ledger, self._files, hold)
+
+
+@asynccontextmanager
+async def alone(ledger: Ledger) -> AsyncIterator[Kept | None]:
+    """Hold the archive's lease while the body runs; None where somebody else has it."""
+    token, loop = secrets.token_hex(8), asyncio.get_running_loop()
+    at = loop.time()
+    if not await ledger.take_lease(LEASE_KEY, token, lease=_LEASE):
+        yield None
+        return
+    async with kept(ledger, LEASE_KEY, token, lease=_LEASE, alive_at=at) as hold:
+        yield hold
+
+
+async def recovered(ledger: Ledger, files: ArchiveFiles, hold: Kept) -> Anchor:
+    """Finish what was begun: bring files to their places, and remove what they have.
+
+    Raises:
+        ArchiveBroken: A file is missing or was changed; nothing was removed from the ledger.
+    """
+    anchor = await read_anchor(ledger)
+    for swap in anchor.swaps:
+        files.place(swap.sequence, Part(swap.part, swap.sha256), replaces=True)
+    if anchor.sequence:
+        files.place(anchor.sequence, anchor.last)
+    for name, sequence in files.unplaced().items():
+        # Written by a process that died or was overtaken: the ledger has another file of this
+        # number, so nobody can name this one any more.
+        if sequence <= anchor.sequence:
+            files.drop(name)
+    if anchor.pruning or anchor.swaps:
+        kept = await _prune(ledger, files, anchor) if anchor.pruning else anchor.kept
+        after = anchor.model_copy(update={"pruning": False, "swaps": (), "kept": kept})
+        await ledger.commit(hold.fence(anchor.put(Change(), after)))
+        anchor = await read_anchor(ledger)
+    return anchor
+
+
+async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[str, ...]:
+    """Remove from the ledger what the last file has, and return the runs that changed since."""
+    left: list[str] = []
+    runs: list[list[Record]] = []
+    rows: list[tuple[str, str]] = []
+    for line in files.read(anchor.sequence):
+        match line:
+            case Record(kind="run"):
+                runs.append([line])
+            case Record():
+                runs[-1].append(line)
+            case Entry():
+                rows.append((line.id, _run_of(line.text)))
+            case _:
+                pass
+    for start in range(0, len(runs), _AT_ONCE):
+        page = runs[start : start + _AT_ONCE]
+        done = await ledger.store.script("prune", json.dumps([_removal(one) for one in page]))
+        for records, outcome in zip(page, done, strict=True):
+            if outcome != 1:
+                left.append(records[0].id)
+                log.info("archive.kept", run=records[0].id, waits=outcome < 0)
+    await _prune_rest(ledger, rows)
+    return tuple(left)
+
+
+async def _prune_rest(ledger: Ledger, rows: Sequence[tuple[str, str]]) -> None:
+    """Remove the entries that are about no run, or about one that is not in the ledger any more."""
+    store = ledger.store
+    names = sorted({run for _, run in rows if run})
+    there: set[str] = set()
+    for start in range(0, len(names), _ENTRIES):
+        page = names[start : start + _ENTRIES]
+        found = await store.read([f"run:{one}" for one in page])
+        there |= {one for one, record in zip(page, found, strict=True) if record is not None}
+    over = [entry_id for entry_id, run in rows if run not in there]
+    async with store.translated_client() as client:
+        for start in range(0, len(over), _RUNS):
+            await client.xdel(f"{store.prefix}audit", *over[start : start + _RUNS])
+
+
+def _removal(records: Sequence[Record]) -> dict[str, object]:
+    drop = {entry[:2] for one in records for entry in entries(value_of(one))}
+    return {
+        "run": records[0].id,
+        "trail": records[0].trail,
+        "records": [[one.key, f"{one.version} {one.mark}"] for one in records],
+        "drop": sorted(drop),
+    }
+
+
+def _moment(text: str) -> datetime | None:
+    at = _fields(text).get("at")
+    try:
+        return datetime.fromisoformat(at) if isinstance(at, str) else None
+    except ValueError:
+        return None
+
+
+def _run_of(text: str) -> str:
+    return str(_fields(text).get("run", ""))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Return the fields of an entry: also of one that a newer version has written."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

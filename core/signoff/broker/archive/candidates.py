@@ -1,0 +1,192 @@
+"""Which runs have ended for good, with everything that goes with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from signoff.broker.archive.files import Record
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Record as Value
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.grants.grant import Grant, grant_id
+
+_DOUBTFUL: Final = {Handoff.STARTED, Handoff.IN_DOUBT}
+_READERS: Final[Mapping[str, Callable[[int, str], Value]]] = {
+    "run": read_run,
+    "approval": read_approval,
+    "grant": read_grant,
+}
+_TOKEN: Final = re.compile(r'"([A-Za-z0-9._:-]+)"')
+_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RunBundle:
+    """A run with its approvals and grants, and its part of the audit.
+
+    Attributes:
+        run: Its id.
+        trail: The ids of its entries in the audit, separated by spaces.
+        records: The run first.
+        values: What the records hold, in the same order.
+        events: Its part of the audit.
+    """
+
+    run: str
+    trail: str
+    records: tuple[Record, ...]
+    values: tuple[Value, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def approvals(self) -> list[Approval]:
+        """Its approvals."""
+        return [one for one in self.values if isinstance(one, Approval)]
+
+    def why_kept(self, now: datetime, names: Collection[str]) -> str:
+        """Say why it has to stay in the ledger; "" where nothing keeps it.
+
+        Args:
+            now: The present.
+            names: What the work in the outboxes mentions; see `names_in`.
+        """
+        settled = any(event.what is What.SETTLED for event in self.events)
+        asked_again = {one.supersedes for one in self.approvals}
+        for one in self.values:
+            why = _why_kept(one, now) or ("" if settled else _why_doubted(one, asked_again))
+            if why or one.id in names:
+                return why or f"work about {one.id} waits"
+        return ""
+
+
+def value_of(record: Record) -> Value:
+    """Return what a record holds.
+
+    Raises:
+        ValueError: It does not hold what this version can read.
+    """
+    return _READERS[record.kind](record.version, record.data)
+
+
+async def waiting_work(ledger: Ledger) -> list[str]:
+    """Return the bodies of all work in the outboxes, as JSON text.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    found: list[str] = []
+    for key in await ledger.store.keys("items:", "hash"):
+        async with ledger.store.translated_client() as client:
+            items = await client.hvals(ledger.store.prefix + key)
+        found += [item.split(" ", 2)[2] for item in items]
+    return found
+
+
+def names_in(work: Iterable[str]) -> set[str]:
+    """Return every name that work mentions, ids of approvals and runs among them."""
+    return {name for body in work for name in _TOKEN.findall(body)}
+
+
+async def run_bundles(ledger: Ledger, runs: Sequence[str]) -> list[RunBundle]:
+    """Return runs with everything that goes with them; those that cannot be read are left out.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    store = ledger.store
+    async with store.translated_client() as client, client.pipeline(transaction=False) as pipe:
+        for one in runs:
+            pipe.hget(f"{store.prefix}trails", one)
+        trails = [trail or "" for trail in await pipe.execute()]
+    ids = [one for trail in trails for one in trail.split()]
+    texts = {one: text async for one, text, _ in audit.by_ids(store, ids)}
+    found = []
+    for run, trail in zip(runs, trails, strict=True):
+        events = _events(texts.get(one, "") for one in trail.split())
+        approvals = list(dict.fromkeys(one.approval for one in events or () if one.approval))
+        if events is not None:
+            found.append((run, trail, events, approvals))
+    keys = [
+        key
+        for run, _, _, approvals in found
+        for key in (f"run:{run}", *(name for one in approvals for name in _keys(one)))
+    ]
+    stored = await _stored(ledger, keys)
+    made = [_bundle(*one, stored) for one in found]
+    return [one for one in made if one is not None]
+
+
+def _why_kept(one: Value, now: datetime) -> str:
+    match one:
+        case Run() if not one.ended:
+            return f"run {one.id} has not ended"
+        case Approval(state=State.PENDING):
+            return f"approval {one.id} waits"
+        case Grant() if one.revoked_at is None and one.left and one.expires_at > now:
+            return f"grant {one.id} is open"
+    return ""
+
+
+def _why_doubted(one: Value, asked_again: Collection[str]) -> str:
+    match one:
+        case Run(state=RunState.IN_DOUBT):
+            return f"run {one.id} is in doubt"
+        case Approval() if one.handoff in _DOUBTFUL and one.id not in asked_again:
+            return f"approval {one.id} is in doubt"
+    return ""
+
+
+def _keys(approval: str) -> tuple[str, str]:
+    return f"approval:{approval}", f"grant:{grant_id(approval)}"
+
+
+def _events(texts: Iterable[str]) -> tuple[Event, ...] | None:
+    """Return the events of a trail; None if one of them is missing or cannot be read."""
+    try:
+        return tuple(Event.model_validate_json(text) for text in texts)
+    except ValidationError:
+        return None
+
+
+async def _stored(ledger: Ledger, keys: Sequence[str]) -> dict[str, str]:
+    """Return records as they are kept, those that are there."""
+    found: dict[str, str] = {}
+    prefix = ledger.store.prefix
+    for start in range(0, len(keys), _PAGE):
+        page = keys[start : start + _PAGE]
+        async with ledger.store.translated_client() as client:
+            texts = await client.mget([prefix + key for key in page])
+        found |= {key: text for key, text in zip(page, texts, strict=True) if text is not None}
+    return found
+
+
+def _bundle(
+    run: str,
+    trail: str,
+    events: tuple[Event, ...],
+    approvals: Sequence[str],
+    stored: Mapping[str, str],
+) -> RunBundle | None:
+    """Return a run with what goes with it; None if a record cannot be read or is not there."""
+    keys = [f"run:{run}", *(key for one in approvals for key in _keys(one) if key in stored)]
+    records, values = list[Record](), list[Value]()
+    try:
+        for key in keys:
+            version, mark, data = stored[key].split(" ", 2)
+            records.append(Record(key, int(version), mark, trail if not records else "", data))
+            values.append(value_of(records[-1]))
+    except (KeyError, ValueError):
+        return None
+    first = values[0]
+    missing = set(first.approvals) - set(approvals) if isinstance(first, Run) else {run}
+    return None if missing else RunBundle(run, trail, tuple(records), tuple(values), events)

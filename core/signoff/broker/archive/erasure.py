@@ -1,0 +1,256 @@
+"""Erasing a person: what ended goes into the archive first, and is redacted there.
+
+The audit's chain stays verifiable. An entry whose text was redacted keeps the hash of what it was,
+and its link; the new checksums of the files are in the audit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+import structlog
+
+from signoff.broker.archive.anchor import Anchor, Swap
+from signoff.broker.archive.archiver import Archiver, alone, recovered
+from signoff.broker.archive.candidates import (
+    RunBundle,
+    names_in,
+    run_bundles,
+    value_of,
+    waiting_work,
+)
+from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
+from signoff.broker.archive.redaction import Redaction
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.events import Event, What
+from signoff.core.base.errors import ErasureRefused
+
+log = structlog.get_logger(__name__)
+
+_SUFFIX: Final = "erased"
+_BATCH: Final = 100
+_NAMED: Final = 5
+_EXPIRING: Final = ("bundle:", "dead:", "invitation:", "link:", "login:", "quarantine:", "token:")
+"""Records that expire by themselves, and may name somebody until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased.
+
+    Attributes:
+        placeholder: What stands for the person now.
+        files: How many files of the archive were rewritten.
+        lines: How many lines in them.
+    """
+
+    placeholder: str
+    files: int
+    lines: int
+
+
+async def erase(
+    ledger: Ledger,
+    files: ArchiveFiles,
+    redaction: Redaction,
+    *,
+    by: str,
+    why: str,
+    feeds: bool = False,
+) -> Erased:
+    """Erase a person from the ledger and the archive.
+
+    Args:
+        ledger: The ledger.
+        files: The archive.
+        redaction: The person.
+        by: Who does it, for the audit.
+        why: The reason, for the audit.
+        feeds: Whether webhooks read the audit; see `Archiver`.
+
+    Raises:
+        ErasureRefused: Something that names them waits, or is not done. Nothing was erased.
+        ArchiveBroken: A file of the archive is missing or was changed.
+        LedgerUnavailable: Redis cannot be reached; to do it again is safe.
+    """
+    await require_over(ledger, redaction)
+    archiver = Archiver(
+        ledger,
+        files,
+        after=timedelta(),
+        feeds=feeds,
+        wanted=lambda one: _names(redaction, one),
+    )
+    if (await archiver.once()).busy:
+        raise ErasureRefused("Another process is archiving right now; try again in a minute.")
+    await _require_gone(ledger, redaction)
+    async with alone(ledger) as hold:
+        if hold is None:
+            raise ErasureRefused("Another process is archiving right now; try again in a minute.")
+        anchor = await recovered(ledger, files, hold)
+        for name in files.unplaced(_SUFFIX):
+            files.drop(name)  # of an erasure that was broken off before it counted
+        swaps, count = await asyncio.to_thread(_rewrite, files, anchor, redaction)
+        sums = {one.sequence: one.sha256 for one in swaps}
+        after = anchor.model_copy(
+            update={"swaps": swaps, "sha256": sums.get(anchor.sequence, anchor.sha256)}
+        )
+        more = {
+            "placeholder": redaction.placeholder,
+            "files": {str(one): sha256 for one, sha256 in sums.items()},
+        }
+        event = Event(what=What.ERASED, at=await ledger.now(), by=by, why=why, more=more)
+        await ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
+        await recovered(ledger, files, hold)
+    await _forget(ledger, redaction)
+    log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
+    return Erased(redaction.placeholder, len(swaps), count)
+
+
+async def require_over(ledger: Ledger, redaction: Redaction) -> None:
+    """Check that everything that names a person is over.
+
+    Raises:
+        ErasureRefused: Something waits, is in doubt, or is not done.
+    """
+    work, now = await waiting_work(ledger), await ledger.now()
+    if any(map(redaction.is_in, work)):
+        raise ErasureRefused(
+            "Messages to them are not delivered yet, or a run of theirs is not done. Try again "
+            "when `signoff doctor` shows no backlog."
+        )
+    names = names_in(work)
+    named = [one async for one in _bundles(ledger) if _names(redaction, one)]
+    if kept := [why for one in named if (why := one.why_kept(now, names))]:
+        more = f" and {len(kept) - _NAMED:,} more" if len(kept) > _NAMED else ""
+        raise ErasureRefused(
+            f"Requests that name them are not over: {'; '.join(kept[:_NAMED])}{more}. Decide, "
+            "reassign or withdraw them first."
+        )
+
+
+async def _require_gone(ledger: Ledger, redaction: Redaction) -> None:
+    """Refuse if something that names the person has come meanwhile, or cannot be archived."""
+    for key in ("approval:", "run:", "grant:"):
+        found = await ledger.store.keys(key, "string")
+        for start in range(0, len(found), _BATCH):
+            page = found[start : start + _BATCH]
+            for name, record in zip(page, await ledger.store.read(page), strict=True):
+                if record is not None and redaction.is_in(record[1]):
+                    raise ErasureRefused(
+                        f"{name} names them and cannot be archived. Nothing was erased."
+                    )
+    async for entry_id, text, _ in audit.entries(ledger.store):
+        if redaction.is_in(text):
+            raise ErasureRefused(
+                f"Entry {entry_id} of the audit names them and is not in the archive: webhooks "
+                "have not read it, or it is new. Nothing was erased; try again."
+            )
+
+
+async def _bundles(ledger: Ledger) -> AsyncIterator[RunBundle]:
+    ids = await ledger.store.members("runs")
+    for start in range(0, len(ids), _BATCH):
+        for one in await run_bundles(ledger, ids[start : start + _BATCH]):
+            yield one
+
+
+def _names(redaction: Redaction, one: RunBundle) -> bool:
+    texts = [record.data for record in one.records]
+    return any(map(redaction.is_in, texts)) or any(
+        redaction.is_in(event.model_dump_json()) for event in one.events
+    )
+
+
+def _rewrite(
+    files: ArchiveFiles, anchor: Anchor, redaction: Redaction
+) -> tuple[tuple[Swap, ...], int]:
+    """Write those files anew that name the person; return them, and how many lines changed."""
+    theirs = {
+        line.id
+        for sequence in range(1, anchor.sequence + 1)
+        for line in files.read(sequence)
+        if isinstance(line, Record) and redaction.owns(json.loads(line.data))
+    }
+    swaps, count = list[Swap](), 0
+    for sequence in range(1, anchor.sequence + 1):
+        head, changed, lines = None, 0, list[str]()
+        for line in files.read(sequence):
+            if isinstance(line, Head):
+                head = line
+                continue
+            clean = _redacted(line, redaction, theirs)
+            changed += clean != line
+            lines.append(clean.to_line() if isinstance(clean, Record) else audit.to_line(*clean))
+        if changed and head is not None:
+            files.checksum(sequence)
+            part = files.write(head, lines, suffix=_SUFFIX)
+            swaps.append(Swap(sequence=sequence, part=part.name, sha256=part.sha256))
+            count += changed
+    return tuple(swaps), count
+
+
+def _redacted(line: Entry | Record, redaction: Redaction, theirs: set[str]) -> Entry | Record:
+    if isinstance(line, Record):
+        if not redaction.is_in(line.data):
+            return line
+        clean = line._replace(data=redaction.record(line.data), mark="")
+        value_of(clean)  # what cannot be read any more is not written
+        return clean
+    fields = json.loads(line.text)
+    about = not theirs.isdisjoint({fields.get("run"), fields.get("approval")})
+    if not about and not redaction.is_in(line.text):
+        return line
+    text = redaction.entry(line.text, theirs=about)
+    if text == line.text:
+        return line
+    hashed = line.hashed or hashlib.sha256(line.text.encode()).hexdigest()
+    return line._replace(text=text, hashed=hashed)
+
+
+async def _forget(ledger: Ledger, redaction: Redaction) -> None:
+    """Remove what is kept of the person themselves, and what would expire by itself."""
+    store = ledger.store
+    await store.script("compact")
+    for key in ("absences", "groups"):
+        await ledger.decide_again(partial(_forget_in, ledger, redaction, key))
+    turns = await store.keys("turns:", "zset")
+    async with store.translated_client() as client:
+        for name in redaction.names:
+            await client.delete(f"{store.prefix}epoch:{name}", f"{store.prefix}logins:{name}")
+            for key in turns:
+                await client.zrem(store.prefix + key, name)
+    for start in _EXPIRING:
+        for key in await ledger.store.keys(start, "string"):
+            record = await ledger.raw(key)
+            if record is not None and any(_texts(record[1], redaction)):
+                await ledger.commit_all([Change().put_raw(key, "", was=record[0])])
+
+
+async def _forget_in(ledger: Ledger, redaction: Redaction, key: str) -> None:
+    record = await ledger.raw(key)
+    if record is None:
+        return
+    names = {*redaction.names}
+    kept = {
+        name: [one for one in value if one not in names] if isinstance(value, list) else value
+        for name, value in json.loads(record[1]).items()
+        if name not in names
+    }
+    await ledger.commit(Change().put_raw(key, json.dumps(kept), was=record[0]))
+
+
+def _texts(data: str, redaction: Redaction) -> Iterator[bool]:
+    try:
+        yield redaction.is_in(data)
+    except ValueError:
+        yield any(one in data for one in redaction.names)

@@ -1,0 +1,261 @@
+"""The archive and the ledger read as one: the audit from its first entry, and what has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from signoff.broker.archive.anchor import Anchor, read_anchor
+from signoff.broker.archive.candidates import value_of
+from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Record as Value
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import ArchiveBroken, AuditBroken, NotArchived
+from signoff.core.grants.grant import Grant
+
+_TRIES = 3
+
+
+class Verified(NamedTuple):
+    """What was verified.
+
+    Attributes:
+        entries: How many entries, in the archive and in the ledger.
+        archived: How many of them are in the archive.
+        files: How many files it has.
+        head: The last link.
+    """
+
+    entries: int
+    archived: int
+    files: int
+    head: str
+
+
+async def verify(ledger: Ledger, files: ArchiveFiles, *, expect_head: str = "") -> Verified:
+    """Walk the chain through the archive and on through the ledger, and check every file.
+
+    Args:
+        ledger: The ledger.
+        files: The archive.
+        expect_head: A head seen earlier, which must be a link of the chain.
+
+    Raises:
+        AuditBroken: An entry does not fit, or the expected head is not in the chain.
+        ArchiveBroken: A file is missing, was changed, or is not the one that was archived.
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    for left in reversed(range(_TRIES)):
+        anchor = await read_anchor(ledger)
+        try:
+            return await _verify(ledger, files, anchor, expect_head)
+        except (AuditBroken, ArchiveBroken):
+            # Somebody may have archived meanwhile: then what was looked for has moved.
+            if not left or (await read_anchor(ledger)).version == anchor.version:
+                raise
+    raise AssertionError
+
+
+async def _verify(
+    ledger: Ledger, files: ArchiveFiles, anchor: Anchor, expect_head: str
+) -> Verified:
+    walk = _Walk(files, expect_head)
+    copies = await _copies(ledger, anchor)
+    for sequence in range(1, anchor.sequence + 1):
+        for entry in walk.file(sequence):
+            copy = copies.pop(entry.id, None)
+            if copy is not None and copy != (entry.text, entry.link):
+                raise AuditBroken(
+                    f"Entry {entry.id} is not as it is in the archive.", entry=entry.id
+                )
+    chain = walk.chain
+    if (chain.link, chain.count) != (anchor.link, anchor.count):
+        raise AuditBroken("The archive does not end where the ledger goes on.", entry="-")
+    if copies:
+        first = next(iter(copies))
+        raise AuditBroken(f"Entry {first} was put in: the archive does not have it.", entry=first)
+    expected = "" if walk.seen else expect_head
+    async for entry_id, text, _ in audit.entries(ledger.store, after=anchor.entry):
+        walk.note(entry_id, text)
+    count, head = await audit.verify(
+        ledger.store, expect_head=expected, chain=chain, after=anchor.entry
+    )
+    walk.require_noted(anchor)
+    return Verified(count, anchor.count, anchor.sequence, head)
+
+
+async def _copies(ledger: Ledger, anchor: Anchor) -> dict[str, tuple[str, str]]:
+    """Return the entries of the archive that are in the ledger too: of runs that go on."""
+    found: dict[str, tuple[str, str]] = {}
+    if anchor.entry:
+        async for entry_id, text, link in audit.entries(ledger.store):
+            if audit.order(entry_id) > audit.order(anchor.entry):
+                break
+            found[entry_id] = (text, link)
+    return found
+
+
+class _Walk:
+    """The way through the files, one after the other."""
+
+    def __init__(self, files: ArchiveFiles, expect_head: str) -> None:
+        self._files = files
+        self._expect = expect_head
+        self._sums: dict[int, str] = {}
+        self._noted: dict[int, str] = {}
+        self.chain = audit.Chain()
+        self.seen = not expect_head
+
+    def file(self, sequence: int) -> Iterator[Entry]:
+        """Walk through one file, and yield its entries."""
+        self._sums[sequence] = self._files.checksum(sequence)
+        for line in self._files.read(sequence):
+            match line:
+                case Head() if (line.sequence, line.link, line.count) != (
+                    sequence,
+                    self.chain.link,
+                    self.chain.count,
+                ):
+                    raise ArchiveBroken(
+                        f"{self._files.path(sequence)} does not go on from the file before."
+                    )
+                case Entry():
+                    self.seen = self.chain.follow(*line) == self._expect or self.seen
+                    self.note(line.id, line.text)
+                    yield line
+                case _:
+                    pass
+
+    def note(self, entry_id: str, text: str) -> None:
+        """Note which checksums the audit says that files have."""
+        if '"what":"archived"' not in text and '"what":"erased"' not in text:
+            return
+        try:
+            event = Event.model_validate_json(text)
+            if event.what is What.ARCHIVED:
+                self._noted[int(str(event.more["sequence"]))] = str(event.more["sha256"])
+            files = event.more.get("files")
+            if event.what is What.ERASED and isinstance(files, dict):
+                self._noted |= {int(one): str(sum_) for one, sum_ in files.items()}
+        except (ValueError, KeyError) as error:
+            raise AuditBroken(
+                f"Entry {entry_id} cannot be read: {error}", entry=entry_id
+            ) from error
+
+    def require_noted(self, anchor: Anchor) -> None:
+        """Check that each file is the one that the audit says it is."""
+        if anchor.swaps:
+            raise ArchiveBroken(
+                "An erasure was broken off. `signoff archive run` finishes it; then verify again."
+            )
+        for sequence, sha256 in self._sums.items():
+            if self._noted.get(sequence) != sha256:
+                raise ArchiveBroken(
+                    f"{self._files.path(sequence)} is not the file that the audit names: its "
+                    "records were changed, and its checksum with them."
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A run or an approval in the archive.
+
+    Attributes:
+        sequence: The number of the file.
+        record: As it was kept.
+        value: What it holds.
+    """
+
+    sequence: int
+    record: Record
+    value: Value
+
+
+async def items(ledger: Ledger, files: ArchiveFiles) -> AsyncIterator[Item]:
+    """Yield every run, approval and grant in the archive, in the order in which they came there.
+
+    Raises:
+        ArchiveBroken: A file is missing or cannot be read.
+    """
+    anchor = await read_anchor(ledger)
+    page: list[Item] = []
+    for sequence in range(1, anchor.sequence + 1):
+        for line in files.read(sequence):
+            if isinstance(line, Head):
+                for item in _counting(page, line.kept):
+                    yield item
+                page.clear()
+            elif isinstance(line, Record):
+                page.append(Item(sequence, line, value_of(line)))
+    for item in _counting(page, anchor.kept):
+        yield item
+
+
+def _counting(page: Iterable[Item], kept: Collection[str]) -> Iterator[Item]:
+    """Yield what a file has, without runs that stayed in the ledger."""
+    counts = True
+    for item in page:
+        if item.record.kind == "run":
+            counts = item.record.id not in kept
+        if counts:
+            yield item
+
+
+async def show(
+    ledger: Ledger, files: ArchiveFiles, subject: str
+) -> tuple[Run | Approval | Grant, list[Event]]:
+    """Return a run or an approval of the archive, and what happened to it.
+
+    Raises:
+        NotArchived: It is not there.
+        ArchiveBroken: A file is missing or cannot be read.
+    """
+    found: Value | None = None
+    async for item in items(ledger, files):
+        if item.record.id == subject:
+            found = item.value
+    if found is None:
+        raise NotArchived(subject)
+    events = []
+    for sequence in range(1, (await read_anchor(ledger)).sequence + 1):
+        for line in files.read(sequence):
+            if isinstance(line, Entry) and subject in line.text:
+                event = Event.model_validate_json(line.text)
+                if subject in {event.approval, event.run}:
+                    events.append(event)
+    return found, events
+
+
+async def lines(
+    ledger: Ledger, files: ArchiveFiles, *, subject: str = "", after: str = ""
+) -> AsyncIterator[str]:
+    """Yield the audit of the archive and of the ledger as lines, as `audit.lines` does.
+
+    Args:
+        ledger: The ledger.
+        files: The archive.
+        subject: The id of an approval or a run; only its entries are yielded. All where it is "".
+        after: A stream id; only what comes behind it is yielded.
+    """
+    anchor = await read_anchor(ledger)
+    for sequence in range(1, anchor.sequence + 1):
+        for line in files.read(sequence):
+            if not isinstance(line, Entry) or subject not in line.text:
+                continue
+            if after and audit.order(line.id) <= audit.order(after):
+                continue
+            if subject:
+                event: dict[str, Any] = json.loads(line.text)
+                if subject not in {event.get("approval"), event.get("run")}:
+                    continue
+            yield audit.to_line(*line)
+    run = await ledger.run_of(subject) if subject else ""
+    start = max(after, anchor.entry, key=lambda one: audit.order(one) if one else (0, 0))
+    async for text in audit.lines(ledger.store, subject=subject, run=run, after=start):
+        yield text

@@ -1,0 +1,19 @@
+-- Write the audit's stream anew as it is: Redis keeps the bytes of removed entries until all that
+-- were near them are removed too.
+-- KEYS[1] prefix
+local key, new = KEYS[1] .. 'audit', KEYS[1] .. 'audit:new'
+if redis.call('EXISTS', key) == 0 then return end
+local rows, last = redis.call('XRANGE', key, '-', '+'), nil
+local info = redis.call('XINFO', 'STREAM', key)
+for i = 1, #info, 2 do
+  if info[i] == 'last-generated-id' then last = info[i + 1] end
+end
+-- Beside the old one: whatever goes wrong here, that is still there.
+redis.call('DEL', new)
+for _, row in ipairs(rows) do redis.call('XADD', new, row[1], unpack(row[2])) end
+if #rows == 0 then
+  redis.call('XADD', new, last, 'e', '')
+  redis.call('XDEL', new, last)
+end
+redis.call('XSETID', new, last)
+redis.call('RENAME', new, key)

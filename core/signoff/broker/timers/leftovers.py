@@ -1,0 +1,70 @@
+"""What records leave behind when they expire: index entries, and dead letters without an end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from signoff.broker.ledger.change import DEAD_LETTERS_KEPT, Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.base.errors import LedgerError
+
+log = structlog.get_logger(__name__)
+
+CYCLE: Final = 3600.0
+_BATCH: Final = 500
+
+EXPIRING: Final = {"quarantine": "quarantine:", "logins:": "login:"}
+"""Indexes of records that expire, by how the names of the indexes and of the records begin."""
+
+
+class Leftovers:
+    """Removes what is left over.
+
+    Args:
+        ledger: From where.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def run_forever(self) -> None:
+        """Look every hour until cancelled; a ledger that is away is waited for."""
+        while True:
+            try:
+                await self.once()
+            except LedgerError as error:
+                log.warning("leftovers.ledger_unavailable", error=str(error))
+            await asyncio.sleep(CYCLE)
+
+    async def once(self) -> int:
+        """Look once, and return how many index entries were dropped.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        count = 0
+        for start, records in EXPIRING.items():
+            for index in await self._ledger.store.keys(start, "zset"):
+                count += await self._drop(index, records)
+        prefix = self._ledger.store.prefix
+        for key in await self._ledger.store.keys("dead:", "string"):
+            async with self._ledger.store.translated_client() as client:
+                if await client.ttl(prefix + key) == -1:  # written by an earlier release
+                    await client.expire(prefix + key, DEAD_LETTERS_KEPT)
+        return count
+
+    async def _drop(self, index: str, records: str) -> int:
+        members, count = await self._ledger.store.members(index), 0
+        for start in range(0, len(members), _BATCH):
+            page = members[start : start + _BATCH]
+            there = await self._ledger.store.read([records + one for one in page])
+            over = [one for one, record in zip(page, there, strict=True) if record is None]
+            # On the condition that it has not come back.
+            await self._ledger.commit_all(
+                [Change().put_raw(records + one, "", drop=[(index, one, 0)]) for one in over]
+            )
+            count += len(over)
+        return count

@@ -1,0 +1,93 @@
+"""Runs that have ended, as the tests of the archive, of erasures and of backups begin with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from builders import MARA, ask, make_call, make_origin, paused, people
+from deciding import Desk
+from signoff.broker.archive.archiver import Archiver
+from signoff.broker.archive.files import ArchiveFiles
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval, Handoff
+from signoff.core.approvals.run import Run
+
+DAYS = timedelta(days=90)
+
+
+async def drained(ledger: Ledger) -> None:
+    """Take all work out of the outboxes, as if it had been done."""
+    for stage in await ledger.backlog():
+        while items := (await ledger.claim(stage)).items:
+            for item in items:
+                await ledger.commit(Change().ack(item))
+
+
+async def ended(
+    ledger: Ledger, desk: Desk, *, siblings: int = 1, session: str = "", reason: str = "fine"
+) -> tuple[Run, list[Approval]]:
+    """Bring a run of Riley's to its end: Mara approves what it asks for."""
+    run, approvals = await paused(ledger, siblings=siblings, session=session)
+    for one in approvals:
+        await desk.approve(one.id, MARA, channel="email", reason=reason)
+    change = Change()
+    now = await ledger.now()
+    for one in await ledger.approvals([one.id for one in approvals]):
+        after = one
+        for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
+            after, events = after.hand_on(step, now=now)
+            change.note(events)
+        change.put(after, was=one)
+    was = await ledger.run(run.id)
+    done, noted = was.completed("Done.", now=now)
+    await ledger.commit(change.put(done, was=was).note(noted))
+    await drained(ledger)
+    return await ledger.run(run.id), await ledger.approvals([one.id for one in approvals])
+
+
+async def seeded(ledger: Ledger, count: int, *, waiting: int = 0, start: int = 0) -> list[str]:
+    """Write many runs with an approval each, as if all had happened; return the ids of the ended.
+
+    Args:
+        ledger: Where.
+        count: How many have ended.
+        waiting: How many more still wait.
+        start: The number of the first.
+    """
+    everybody = people()
+    now, changes, ids = await ledger.now(), list[Change](), list[str]()
+    for number in range(start, start + count + waiting):
+        is_over = number < start + count
+        run = Run(
+            id=f"run_{number:05}",
+            app="finance",
+            user="riley",
+            session=f"s{number}",
+            message="Reimburse me $2500",
+            submitted_at=now,
+        )
+        origin = make_origin(run=run.id, session=run.session)
+        opened, events = Approval.open(origin, make_call(), hint="", template=None, now=now)
+        one, noted = ask(opened, now=now, within=timedelta(days=30)), list(events)
+        run = run.paused([one.id])
+        if is_over:
+            one, events = one.approve(MARA, everybody, now=now, channel="email", reason="fine")
+            noted += events
+            run = run.answered(one.id)
+            for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
+                one, events = one.hand_on(step, now=now)
+                noted += events
+            run, events = run.completed("Done.", now=now)
+            noted += events
+            ids.append(run.id)
+        changes.append(Change().put(one, was=None).put(run, was=None).note(noted))
+    for first in range(0, len(changes), 200):
+        problems = await ledger.commit_all(changes[first : first + 200])
+        assert not any(problems)
+    return ids
+
+
+def archiver(ledger: Ledger, files: ArchiveFiles, *, after: timedelta = DAYS) -> Archiver:
+    """Return what archives."""
+    return Archiver(ledger, files, after=after)

@@ -1,0 +1,476 @@
+"""What has ended moves into the archive: whole, once, and so that the audit stays verifiable."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archiving import DAYS, archiver, drained, ended
+from builders import MARA, paused
+from deciding import Desk
+from signoff.broker.archive import archiver as archiving
+from signoff.broker.archive import reading
+from signoff.broker.archive.anchor import Anchor, read_anchor
+from signoff.broker.archive.archiver import Archiver
+from signoff.broker.archive.files import ArchiveFiles
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.follow import latest
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.broker.work import SendNotice
+from signoff.core.approvals.approval import Handoff
+from signoff.core.approvals.events import Event, What
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import (
+    AlreadyDecided,
+    ApprovalNotFound,
+    ArchiveBroken,
+    AuditBroken,
+    NotArchived,
+)
+from signoff.core.grants.grant import Grant, Scope, grant_id
+from signoff.testing import VirtualClock
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ArchiveFiles:
+    """An empty archive."""
+    return ArchiveFiles(tmp_path / "archive")
+
+
+@dataclass
+class Office:
+    """A ledger on a clock that stands still, and its archive."""
+
+    ledger: Ledger
+    desk: Desk
+    clock: VirtualClock
+    files: ArchiveFiles
+
+
+@pytest.fixture
+def office(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> Office:
+    """All of them together."""
+    return Office(still_ledger, still_desk, clock, files)
+
+
+async def contents(ledger: Ledger) -> dict[str, Any]:
+    """Return every key without an end that the ledger has, with the number of its members."""
+    client, prefix = ledger.store.client, ledger.store.prefix
+    found: dict[str, Any] = {}
+    counts: dict[str, Callable[[str], Awaitable[Any]]] = {
+        "string": client.strlen,
+        "zset": client.zcard,
+        "hash": client.hlen,
+        "set": client.scard,
+        "stream": client.xlen,
+    }
+    for key in await ledger.store.keys(""):
+        if await client.ttl(prefix + key) == -1:
+            kind = await client.type(prefix + key)
+            found[key] = await counts[str(kind)](prefix + key)
+    return found
+
+
+def names(files: ArchiveFiles) -> list[str]:
+    """Return the names in the folder of the archive."""
+    return sorted(one.name for one in files.folder.iterdir())
+
+
+async def all_records(ledger: Ledger, files: ArchiveFiles) -> list[str]:
+    """Return the keys of all records in the archive."""
+    return [one.record.key async for one in reading.items(ledger, files)]
+
+
+async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """Run, approvals and audit are read from the files; Redis has none of it."""
+    run, approvals = await ended(still_ledger, still_desk, siblings=2)
+    head = (await audit.verify(still_ledger.store))[1]
+    clock.advance(DAYS + timedelta(seconds=1))
+    done = await archiver(still_ledger, files).once()
+    assert (done.files, done.runs, done.entries) == ([1], 1, 12)
+    with pytest.raises(ApprovalNotFound):
+        await still_ledger.approval(approvals[0].id)
+    kept, events = await reading.show(still_ledger, files, approvals[0].id)
+    assert kept == approvals[0]
+    assert [one.what for one in events][-2:] == [What.FINISHED, What.RESUMED]
+    assert (await reading.show(still_ledger, files, run.id))[0] == run
+    found = await reading.verify(still_ledger, files, expect_head=head)
+    assert (found.entries, found.archived, found.files) == (13, 12, 1)
+    with pytest.raises(NotArchived):
+        await reading.show(still_ledger, files, "run_none")
+
+
+async def test_an_ended_run_leaves_no_byte_in_redis(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """However many have ended, Redis has the same keys afterwards, with as many members."""
+    counted = []
+    for count in (1, 4):
+        for _ in range(count):
+            await ended(still_ledger, still_desk, siblings=2)
+        clock.advance(DAYS + timedelta(seconds=1))
+        await archiver(still_ledger, files).once()
+        # The note of the archiving before is archived with the next one.
+        counted.append(await contents(still_ledger))
+    first, second = counted
+    for both in counted:
+        both.pop("archive")
+    assert second == first
+    assert set(first) == {"audit", "audit:head", "stages"} | {
+        one for one in first if "bells" in one
+    }
+    assert first["audit"] == 1
+
+
+async def test_nothing_is_archived_for_ever(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """Where only archiving has happened since, nothing is written."""
+    await ended(still_ledger, still_desk)
+    for _ in range(4):
+        clock.advance(DAYS + timedelta(seconds=1))
+        await archiver(still_ledger, files).once()
+    assert names(files) == ["000001.jsonl"]
+
+
+async def test_what_is_too_young_stays(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """The last event counts: also that of a late answer that was refused."""
+    _, (approval,) = await ended(still_ledger, still_desk)
+    clock.advance(DAYS - timedelta(days=1))
+    with pytest.raises(AlreadyDecided):
+        await still_desk.approve(approval.id, MARA, channel="email")
+    await drained(still_ledger)
+    clock.advance(timedelta(days=2))
+    done = await archiver(still_ledger, files).once()
+    assert (done.runs, done.entries) == (0, 7)
+    assert await still_ledger.approval(approval.id)
+    assert len(await still_ledger.history(approval.id)) == 6
+    clock.advance(DAYS)
+    assert (await archiver(still_ledger, files).once()).runs == 1
+    assert (await reading.verify(still_ledger, files)).files == 2
+
+
+async def waits(ledger: Ledger, desk: Desk) -> Run:
+    """Nobody has answered yet."""
+    return (await paused(ledger, within=timedelta(days=200)))[0]
+
+
+async def half_waits(ledger: Ledger, desk: Desk) -> Run:
+    """One of two approvals is answered."""
+    run, (first, _) = await paused(ledger, siblings=2, within=timedelta(days=200))
+    await desk.approve(first.id, MARA, channel="email")
+    await drained(ledger)
+    return run
+
+
+async def queued(ledger: Ledger, desk: Desk) -> Run:
+    """No worker has begun with it."""
+    return await desk.submit("finance", "hi", user="riley")
+
+
+async def in_doubt(ledger: Ledger, desk: Desk) -> Run:
+    """A tool was started and not seen to finish."""
+    run, (approval,) = await paused(ledger)
+    await desk.approve(approval.id, MARA, channel="email")
+    await drained(ledger)
+    was = await ledger.run(run.id)
+    await ledger.commit(Change().put(was.in_doubt("the worker died"), was=was))
+    return run
+
+
+async def started(ledger: Ledger, desk: Desk) -> Run:
+    """The run failed while its tool was running."""
+    run, (approval,) = await paused(ledger)
+    await desk.approve(approval.id, MARA, channel="email")
+    await drained(ledger)
+    now, change = await ledger.now(), Change()
+    approved, was = await ledger.approval(approval.id), await ledger.run(run.id)
+    change.put(approved.hand_on(Handoff.STARTED, now=now)[0], was=approved)
+    await ledger.commit(change.put(was.failed("it fell", now=now)[0], was=was))
+    return run
+
+
+async def undelivered(ledger: Ledger, desk: Desk) -> Run:
+    """Somebody is still to be told something about it."""
+    run, (approval,) = await ended(ledger, desk)
+    notice = SendNotice(
+        channel="email", approval=approval.id, person="mara", headline="Late.", cause="m1"
+    )
+    await ledger.commit(Change().send(notice, after=3600))
+    return run
+
+
+async def granted(ledger: Ledger, desk: Desk) -> Run:
+    """A call of it has given a grant that still covers others."""
+    run, (approval,) = await ended(ledger, desk)
+    now = await ledger.now()
+    scope = Scope(
+        app="finance",
+        agent="",
+        tool="reimburse",
+        user="riley",
+        kind=Kind.CONFIRMATION,
+        policy="expenses",
+        args={},
+    )
+    grant = Grant(
+        id=grant_id(approval.id),
+        scope=scope,
+        by="mara",
+        channel="email",
+        at=now,
+        expires_at=now + timedelta(days=200),
+        uses=3,
+        approval=approval.id,
+        run=run.id,
+    )
+    await ledger.commit(Change().put(grant, was=None))
+    return run
+
+
+@pytest.mark.parametrize(
+    "still",
+    [waits, half_waits, queued, in_doubt, started, undelivered, granted],
+    ids=lambda one: one.__name__,
+)
+async def test_what_is_not_over_stays(
+    still_ledger: Ledger,
+    still_desk: Desk,
+    clock: VirtualClock,
+    files: ArchiveFiles,
+    still: Callable[[Ledger, Desk], Awaitable[Run]],
+) -> None:
+    """Its records, its work and its timeline stay; what ended beside it goes."""
+    run = await still(still_ledger, still_desk)
+    gone, _ = await ended(still_ledger, still_desk, session="other")
+    before = await still_ledger.history(run.id)
+    clock.advance(DAYS + timedelta(seconds=1))
+    assert (await archiver(still_ledger, files).once()).runs == 1
+    assert (await still_ledger.run(run.id)).id == run.id
+    assert await still_ledger.history(run.id) == before
+    assert gone.id not in [one.id for one in await still_ledger.recent_runs()]
+    found = await reading.verify(still_ledger, files)
+    assert found.entries == found.archived + 1
+    await rebuild(still_ledger)
+    assert await still_ledger.history(run.id) == before
+
+
+async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """That is in the audit, and counts as its last event."""
+    run = await in_doubt(still_ledger, still_desk)
+    now = await still_ledger.now()
+    settled = Event(what=What.SETTLED, at=now, run=run.id, by="ops", why="it was not paid")
+    await still_ledger.commit(Change().note([settled]))
+    clock.advance(DAYS + timedelta(seconds=1))
+    assert (await archiver(still_ledger, files).once()).runs == 1
+    kept, events = await reading.show(still_ledger, files, run.id)
+    assert isinstance(kept, Run)
+    assert kept.state is RunState.IN_DOUBT
+    assert events[-1] == settled
+
+
+class Crash(BaseException):
+    """The end of a process, which no handler sees."""
+
+
+def crashing(real: Any, *, at: int = 1) -> Any:
+    """Return a function that does what another one does, and ends the process at its nth call."""
+    calls = 0
+
+    def call(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise Crash
+        return real(*args, **options)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "at"),
+    [
+        (Anchor, "put", 1),
+        (ArchiveFiles, "place", 1),
+        (archiving, "_prune", 1),
+        (archiving, "_removal", 2),
+        (archiving, "_prune_rest", 1),
+        (Anchor, "put", 2),
+        (Anchor, "put", 3),
+        (archiving, "_removal", 4),
+    ],
+    ids=["written", "committed", "placed", "one_removed", "removed", "all_gone", "2nd", "2nd_half"],
+)
+async def test_a_crash_loses_nothing_and_doubles_nothing(
+    office: Office, owner: Any, name: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it breaks off, the next time ends with each record in exactly one place."""
+    still_ledger, still_desk = office.ledger, office.desk
+    clock, files = office.clock, office.files
+    kept = [(await ended(still_ledger, still_desk))[0].id for _ in range(5)]
+    monkeypatch.setattr(archiving, "_RUNS", 2)
+    monkeypatch.setattr(archiving, "_AT_ONCE", 1)
+    clock.advance(DAYS + timedelta(seconds=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, crashing(getattr(owner, name), at=at))
+        with pytest.raises(Crash):
+            await archiver(still_ledger, files).once()
+    assert not (await archiver(still_ledger, files).once()).busy
+    assert {*await contents(still_ledger)} <= {"archive", "audit", "audit:head", "stages", "bells"}
+    found = await all_records(still_ledger, files)
+    assert sorted(one for one in found if one.startswith("run:")) == sorted(
+        f"run:{one}" for one in kept
+    )
+    assert len(found) == len(set(found)) == 10
+    assert all(one.endswith(".jsonl") for one in names(files))
+    verified = await reading.verify(still_ledger, files)
+    assert verified.archived == 35
+
+
+async def test_what_changes_at_that_moment_stays(
+    still_ledger: Ledger,
+    still_desk: Desk,
+    clock: VirtualClock,
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record that is written between the file and its removal is in the ledger alone."""
+    run, (approval,) = await ended(still_ledger, still_desk)
+    clock.advance(DAYS + timedelta(seconds=1))
+    real = archiving._prune
+
+    async def prune(*args: Any) -> Any:
+        was = await still_ledger.approval(approval.id)
+        after = was.model_copy(update={"reported": True})
+        await still_ledger.commit(Change().put(after, was=was))
+        return await real(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archiving, "_prune", prune)
+        # One round: the next one would take it as it is by then.
+        patch.setattr(archiving._Batch, "is_empty", property(lambda one: not one.entries))
+        await archiver(still_ledger, files).once()
+    assert (await still_ledger.approval(approval.id)).reported
+    assert await all_records(still_ledger, files) == []
+    await reading.verify(still_ledger, files)
+    await archiver(still_ledger, files).once()
+    assert await all_records(still_ledger, files) == [f"run:{run.id}", f"approval:{approval.id}"]
+    kept, _ = await reading.show(still_ledger, files, approval.id)
+    assert getattr(kept, "reported", False)
+
+
+async def test_one_process_at_a_time(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """Of several that begin together one does it, and the others do nothing."""
+    for _ in range(3):
+        await ended(still_ledger, still_desk)
+    clock.advance(DAYS + timedelta(seconds=1))
+    done = await asyncio.gather(*(archiver(still_ledger, files).once() for _ in range(5)))
+    assert sorted(one.runs for one in done) == [0, 0, 0, 0, 3]
+    assert len(await all_records(still_ledger, files)) == 6
+
+
+async def test_what_webhooks_have_not_read_stays(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """The archive ends where the feed stands."""
+    await ended(still_ledger, still_desk)
+    await still_ledger.commit(Change().put_raw("webhooks", await latest(still_ledger.store)))
+    await ended(still_ledger, still_desk, session="later")
+    clock.advance(DAYS + timedelta(seconds=1))
+    done = await Archiver(still_ledger, files, after=DAYS, feeds=True).once()
+    assert (done.runs, done.entries) == (1, 7)
+
+
+async def rewritten(files: ArchiveFiles, change: Callable[[str], str], *, sums: bool) -> None:
+    """Change a file of the archive, and with it the checksum in its last line."""
+    path = files.path(1)
+    *lines, _ = change(path.read_text()).splitlines(keepends=True)
+    whole = hashlib.sha256("".join(lines).encode()).hexdigest()
+    last = (
+        json.dumps({"sha256": whole}) + "\n" if sums else path.read_text().splitlines()[-1] + "\n"
+    )
+    path.write_text("".join([*lines, last]))
+
+
+@pytest.mark.parametrize("sums", [False, True])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("riley", "rilex"),
+        lambda text: text.replace('"what":"approved"', '"what":"rejected"'),
+        lambda text: "".join(
+            text.splitlines(keepends=True)[:2] + text.splitlines(keepends=True)[3:]
+        ),
+        lambda text: "".join(
+            one for one in text.splitlines(keepends=True) if '"approval:' not in one
+        ),
+    ],
+    ids=["person", "decision", "entry", "records"],
+)
+async def test_a_changed_archive_is_found_out(
+    office: Office, change: Callable[[str], str], sums: bool
+) -> None:
+    """Entries by the chain, records by the checksum that the audit has noted."""
+    await ended(office.ledger, office.desk)
+    office.clock.advance(DAYS + timedelta(seconds=1))
+    await archiver(office.ledger, office.files).once()
+    await rewritten(office.files, change, sums=sums)
+    with pytest.raises((ArchiveBroken, AuditBroken)):
+        await reading.verify(office.ledger, office.files)
+
+
+async def test_a_missing_file_stops_archiving(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, tmp_path: Path
+) -> None:
+    """Another machine without the folder does not go on from nothing, and removes nothing."""
+    for _ in range(2):
+        await ended(still_ledger, still_desk)
+        clock.advance(DAYS + timedelta(seconds=1))
+        if not (tmp_path / "one").exists():
+            await archiver(still_ledger, ArchiveFiles(tmp_path / "one")).once()
+    elsewhere = ArchiveFiles(tmp_path / "two")
+    with pytest.raises(ArchiveBroken, match="same folder"):
+        await archiver(still_ledger, elsewhere).once()
+    with pytest.raises(ArchiveBroken):
+        await reading.verify(still_ledger, elsewhere)
+    assert len(await still_ledger.recent_runs()) == 1
+
+
+async def test_an_entry_cut_out_of_the_ledger_is_found_out(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+) -> None:
+    """Behind the anchor the chain goes on: what is missing or put in there shows."""
+    await paused(still_ledger, within=timedelta(days=200))
+    await ended(still_ledger, still_desk, session="b")
+    clock.advance(DAYS + timedelta(seconds=1))
+    await archiver(still_ledger, files).once()
+    await paused(still_ledger, session="c")
+    store = still_ledger.store
+    key = f"{store.prefix}audit"
+    anchor = await read_anchor(still_ledger)
+    after = [one async for one, _, _ in audit.entries(store, after=anchor.entry)]
+    await reading.verify(still_ledger, files)
+    await store.client.xdel(key, after[0])
+    with pytest.raises(AuditBroken):
+        await reading.verify(still_ledger, files)

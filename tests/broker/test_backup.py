@@ -1,0 +1,176 @@
+"""A backup is one moment of a ledger at work, and comes back into an empty Redis as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from archiving import archiver, seeded
+from builders import MARA, paused, people
+from deciding import Desk
+from services import plain_redis
+from signoff.broker.archive import backup as backups
+from signoff.broker.archive import reading
+from signoff.broker.archive.backup import patient_store
+from signoff.broker.archive.files import ArchiveFiles
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.rebuild import rebuild
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import BackupRefused
+
+
+@pytest.fixture
+async def empty(tmp_path: Path) -> AsyncIterator[Ledger]:
+    """A ledger on a Redis that has nothing."""
+    (tmp_path / "other").mkdir()
+    with plain_redis(tmp_path / "other") as url:
+        ledger = Ledger(patient_store(url, "{copy}:"))
+        yield ledger
+        await ledger.close()
+
+
+async def contents(ledger: Ledger) -> dict[str, str]:
+    """Return every key that lasts, with what shows whether it is the same."""
+    _, keys = await backups._read(ledger.store)
+    return {one.name: one.digest for one in keys if one.expires is None}
+
+
+async def test_what_was_backed_up_comes_back(
+    ledger: Ledger, desk: Desk, empty: Ledger, tmp_path: Path
+) -> None:
+    """Every key, with work, leases of work and times of expiry; the audit verifies on."""
+    await seeded(ledger, 5, waiting=3)
+    run, (approval,) = await paused(ledger)
+    await desk.approve(approval.id, MARA, channel="email", reason="bön\u2028\x00 appétit")
+    await ledger.claim("resume.finance", limit=1)
+    await archiver(ledger, ArchiveFiles(tmp_path / "archive"), after=timedelta()).once()
+    before, file = await contents(ledger), tmp_path / "ledger.backup"
+    count = await backups.backup(ledger.store, file)
+    assert file.stat().st_mode & 0o077 == 0
+    done = await backups.restore(empty, file)
+    assert done.keys == count
+    assert list(done.running) == [run.id]
+    assert await contents(empty) == before
+    head = (await reading.verify(ledger, ArchiveFiles(tmp_path / "archive"))).head
+    found = await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
+    assert found.entries == done.entries
+    # It goes on from there.
+    other = Desk(empty, people())
+    (waiting, *_) = await empty.pending()
+    await other.approve(waiting.id, MARA, channel="email")
+    assert (await empty.run(waiting.origin.run)).state is RunState.ANSWERED
+    await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
+
+
+async def test_it_is_one_moment_while_others_work(
+    ledger: Ledger, desk: Desk, empty: Ledger, tmp_path: Path
+) -> None:
+    """However much is decided meanwhile, records, work and audit in it belong together."""
+    approvals = [(await paused(ledger, siblings=10))[1] for _ in range(3)]
+
+    async def decide() -> None:
+        for one in [one for some in approvals for one in some]:
+            await desk.approve(one.id, MARA, channel="email")
+
+    deciding, files = asyncio.create_task(decide()), list[Path]()
+    while not deciding.done():
+        files.append(tmp_path / f"{len(files)}.backup")
+        await backups.backup(ledger.store, files[-1])
+    await deciding
+    await backups.restore(empty, files[len(files) // 2])
+    decided = await empty.decided()
+    assert len(decided) + len(await empty.pending()) == 30
+    events = [text async for _, text, _ in audit.entries(empty.store) if '"approved"' in text]
+    assert len(events) == len(decided)
+    for run in await empty.recent_runs():
+        read = await empty.approvals(run.approvals)
+        assert {*run.waiting} == {one.id for one in read if one.decision is None}
+    before = await contents(empty)
+    await rebuild(empty)
+    after = await contents(empty)
+    # A rebuilt record has another version, and is otherwise the same.
+    assert {*after} == {*before}
+
+
+async def test_into_what_is_not_empty_nothing_is_restored(
+    ledger: Ledger, empty: Ledger, tmp_path: Path
+) -> None:
+    """Whatever it is that is there, it stays as it is."""
+    await seeded(ledger, 1)
+    file = tmp_path / "ledger.backup"
+    await backups.backup(ledger.store, file)
+    await empty.store.client.set("somebody's", "1")
+    with pytest.raises(BackupRefused, match="1 keys"):
+        await backups.restore(empty, file)
+    assert await empty.store.client.dbsize() == 1
+    await empty.store.client.flushdb()
+    await backups.restore(empty, file)
+    before = await contents(empty)
+    with pytest.raises(BackupRefused, match="not empty"):
+        await backups.restore(empty, file)
+    assert await contents(empty) == before
+
+
+async def test_a_damaged_backup_is_refused(ledger: Ledger, empty: Ledger, tmp_path: Path) -> None:
+    """Cut off, changed, or none at all: Redis stays empty. A file is never written over."""
+    await seeded(ledger, 2)
+    file, broken = tmp_path / "ledger.backup", tmp_path / "broken.backup"
+    await backups.backup(ledger.store, file)
+    with pytest.raises(BackupRefused, match="already"):
+        await backups.backup(ledger.store, file)
+    whole = file.read_bytes()
+    lines = gzip.decompress(whole)
+    for data in (
+        whole[: len(whole) // 2],
+        gzip.compress(lines.replace(b"riley", b"rilex")),
+        gzip.compress(b"".join(lines.splitlines(keepends=True)[:-1])),
+        gzip.compress(lines + b"{}\n"),
+        b"no backup",
+        b"",
+    ):
+        broken.write_bytes(data)
+        with pytest.raises(BackupRefused):
+            await backups.restore(empty, broken)
+    assert await empty.store.client.dbsize() == 0
+
+
+@pytest.mark.soak
+async def test_ten_thousand_approvals(ledger: Ledger, empty: Ledger, tmp_path: Path) -> None:
+    """They are indexed anew, backed up, restored, archived, and leave nothing behind."""
+    await seeded(ledger, 9_000, waiting=1_000)
+    store = ledger.store
+    indexes = {name: await store.members(name) for name in ("approvals", "waiting", "runs")}
+    for name in indexes:
+        await store.client.delete(store.prefix + name)
+    assert await rebuild(ledger) == 20_000
+    assert {name: await store.members(name) for name in indexes} == indexes
+    file, files = tmp_path / "ledger.backup", ArchiveFiles(tmp_path / "archive")
+    await backups.backup(store, file)
+    done = await backups.restore(empty, file)
+    assert done.entries == 9_000 * 6 + 1_000
+    assert await contents(empty) == await contents(ledger)
+    assert (await archiver(empty, files, after=timedelta()).once()).runs == 9_000
+    assert len(await empty.recent_runs()) == 1_000
+    assert (await reading.verify(empty, files)).entries >= done.entries
+
+
+@pytest.mark.soak
+async def test_redis_does_not_grow(empty: Ledger, tmp_path: Path) -> None:
+    """Run after run, archived as they end, Redis has the same size: no byte stays of any."""
+    files, sizes = ArchiveFiles(tmp_path / "archive"), list[int]()
+    client = empty.store.client
+    for start in range(0, 5_000, 500):
+        await seeded(empty, 500, start=start)
+        await archiver(empty, files, after=timedelta()).once()
+        # What expires by itself is gone by then, as it would be in the end.
+        for key in await client.keys("*"):
+            if await client.pttl(key) >= 0:
+                await client.delete(key)
+        sizes.append(sum([await client.memory_usage(key) or 0 for key in await client.keys("*")]))
+    assert max(sizes[1:]) - min(sizes[1:]) < 1_000, sizes

@@ -1,0 +1,72 @@
+"""The messages of `messages.toml`: each can be said, and its headline begins with the title."""
+
+import tomllib
+from importlib import resources
+
+import pytest
+
+from builders import MARA, NOON, make_approval, people
+from signoff.channels.words.messages import harmless, quoted, say
+from signoff.channels.words.phrases import NOBODY, outcome, status
+from signoff.core.approvals.approval import Approval, Asked
+from signoff.core.approvals.milestones import Milestone
+from signoff.core.policies.policy import Terms
+
+TITLE = "Reimburse 2500 for conference, asked by Riley Voss"
+NAMES = tomllib.loads(
+    resources.files("signoff.channels.words").joinpath("messages.toml").read_text("utf-8")
+)
+
+
+def titled(title: str = "Reimburse {args.amount} for {args.purpose}") -> Approval:
+    """Return a request that the policy gives a title, and that Mara is asked about."""
+    terms = Terms.model_validate({"policy": "p", "ask": ["mara"], "within": "4h", "title": title})
+    cards = (Asked(person="mara", channel="email", address=MARA.email),)
+    return make_approval().ask(terms, cards, now=NOON)[0]
+
+
+@pytest.mark.parametrize("name", ["not_opened", "claimed", "late_here", "withdrawn", "commented"])
+def test_a_headline_begins_with_the_title(name: str) -> None:
+    """Subject, push, Slack and page show it first; the tool's name is not beside it."""
+    words = say(name, titled(), people(), "mara", problem="It is over.")
+    assert words.headline.startswith(f"{TITLE} – ")
+    assert "reimburse" not in words.headline
+
+
+@pytest.mark.parametrize("milestone", Milestone)
+@pytest.mark.parametrize("reader", ["riley", "mara"])
+def test_so_does_every_status(milestone: Milestone, reader: str) -> None:
+    """Those who do not decide read the title too, once."""
+    words = status(titled(), milestone, people(), requests=True, reader=reader)
+    assert words.headline.startswith(f"{TITLE} – ")
+    assert f"{words.headline}{words.text}".count(TITLE) == 1
+
+
+@pytest.mark.parametrize("reader", ["cleo", "nobody@example.com", NOBODY])
+def test_who_was_not_asked_does_not_read_the_title(reader: str) -> None:
+    """It shows arguments of the call, which may be a secret from them."""
+    for words in (
+        say("not_opened", titled(), people(), reader),
+        outcome(titled(), reader, people()),
+        status(titled(), Milestone.FAILED, people(), requests=True, reader=reader),
+    ):
+        assert "2500" not in words.headline
+        assert "reimburse" in words.headline
+
+
+def test_without_a_title_the_tool_is_named() -> None:
+    """A policy need not have a title."""
+    words = say("withdrawn", titled(""), people(), "mara")
+    assert words.headline == "Withdrawn: reimburse"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_paragraph_is_an_answer(name: str) -> None:
+    """What we write ourselves can be quoted back, and decides nothing."""
+    text = " ".join(NAMES[name].get("text", "").split())
+    assert harmless(text) == text
+
+
+def test_what_somebody_said_is_one_paragraph() -> None:
+    """Its lines begin none of ours."""
+    assert quoted("wait\n\napprove\nnow") == "“wait approve now”"

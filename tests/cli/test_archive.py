@@ -1,0 +1,111 @@
+"""`signoff archive`, on a real ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from archiving import seeded
+from cli.conftest import Invoke
+from cli.test_commands import on_ledger
+
+__all__ = ["on_ledger"]
+
+
+def said(result: Result) -> str:
+    """Return what a command has said, on one line."""
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def runs(settings_file: Path, on_ledger: Callable[..., Any]) -> list[str]:
+    """Three runs that have ended, and one that waits."""
+    assert settings_file.exists()
+    return list(on_ledger(partial(seeded, count=3, waiting=1)))
+
+
+def test_the_way_into_the_archive_and_out_of_it(
+    invoke: Invoke, runs: list[str], tmp_path: Path
+) -> None:
+    """What has ended is listed, shown, exported and verified; Redis has the rest."""
+    before = json.loads(invoke("audit", "verify", "--json").output)
+    text = invoke("audit", "export").output
+    done = invoke("archive", "run", "--after", "0s", "--json")
+    assert json.loads(done.output) == {"files": [1], "runs": 3, "entries": 19, "busy": False}
+    assert (tmp_path / ".signoff" / "archive" / "000001.jsonl").stat().st_mode & 0o077 == 0
+    listed = json.loads(invoke("archive", "list", "--json").output)
+    assert [one["id"] for one in listed if one["kind"] == "run"] == sorted(runs, reverse=True)
+    approval = listed[0]["id"]
+    for arguments in (("archive", "list"), ("archive", "show", approval)):
+        shown = invoke(*arguments)
+        assert shown.exit_code == 0
+        assert approval in shown.output
+    shown = json.loads(invoke("archive", "show", runs[0], "--json").output)
+    assert shown["record"]["message"] == "Reimburse me $2500"
+    assert shown["events"][-1]["what"] == "completed"
+    found = json.loads(invoke("archive", "verify", "--head", before["head"], "--json").output)
+    assert (found["entries"], found["archived"], found["files"]) == (20, 19, 1)
+    assert json.loads(invoke("audit", "verify", "--json").output) == found
+    exported = invoke("audit", "export").output
+    assert exported.startswith(text)
+    (tmp_path / "audit.jsonl").write_text(exported)
+    assert "unbroken" in invoke("audit", "verify", "--file", str(tmp_path / "audit.jsonl")).output
+    assert len(invoke("audit", "export", "--of", approval).output.splitlines()) == 5
+    assert len(invoke("archive", "export").output.splitlines()) == 6
+    (one,) = invoke("archive", "export", "--of", runs[0]).output.splitlines()
+    assert json.loads(one)["record"] == f"run:{runs[0]}"
+    gone = invoke("runs", "show", runs[0])
+    assert gone.exit_code == 1
+    assert "signoff archive show" in said(gone)
+
+
+def test_it_says_what_is_missing(invoke: Invoke, runs: list[str], tmp_path: Path) -> None:
+    """No age, an unknown id, a file that was changed: each has its own words."""
+    assert "--after" in invoke("archive", "run").output
+    assert "not a duration" in invoke("archive", "run", "--after", "soon").output
+    assert invoke("archive", "run", "--after", "0s").exit_code == 0
+    assert "no run and no approval" in said(invoke("archive", "show", "run_x"))
+    file = tmp_path / ".signoff" / "archive" / "000001.jsonl"
+    file.write_text(file.read_text().replace("2500", "2600"))
+    assert "checksum" in said(invoke("archive", "verify"))
+
+
+def test_a_run_in_doubt_is_settled(invoke: Invoke, runs: list[str]) -> None:
+    """It is noted who did it and why; a run that has not ended cannot be."""
+    done = invoke("runs", "settle", runs[0], "--reason", "it was paid", "--by", "ops")
+    assert done.exit_code == 0
+    assert "it was paid" in invoke("runs", "show", runs[0]).output
+    refused = invoke("runs", "settle", "run_00003", "--reason", "it was paid")
+    assert "has not ended" in said(refused)
+
+
+def test_a_person_is_not_erased_while_something_waits(invoke: Invoke, runs: list[str]) -> None:
+    """It takes a yes, and what is not over is named."""
+    erase = ("people", "erase", "riley", "--reason", "asked for it")
+    assert "--yes" in invoke(*erase).output
+    refused = said(invoke(*erase, "--yes"))
+    assert "run_00003 has not ended" in refused
+    assert invoke("runs", "show", runs[0]).exit_code == 0
+
+
+def test_a_person_is_erased(
+    invoke: Invoke, settings_file: Path, on_ledger: Callable[..., Any]
+) -> None:
+    """Everything that is left can be printed without meeting them."""
+    assert settings_file.exists()
+    on_ledger(partial(seeded, count=2))
+    for person in ("mara@example.com", "cleo"):
+        invoke("tokens", "create", "--person", person, "--scope", "runs:read")
+        done = invoke("people", "erase", person, "--reason", "asked for it", "--yes", "--json")
+        assert json.loads(done.output)["files"] >= 1
+    printed = invoke("archive", "export").output + invoke("audit", "export").output
+    assert len(printed.splitlines()) > 10
+    for name in ("mara", "Mara", "cleo", "Cleo"):
+        assert name not in printed
+    assert invoke("audit", "verify").exit_code == 0
