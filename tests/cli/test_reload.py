@@ -19,6 +19,7 @@ from signoff.broker.heartbeat import states
 from signoff.broker.ledger.follow import follow
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
+from signoff.broker.timers.departures import Departures
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.reload import Reloader
 from signoff.cli.composition.supervisor import Child, Supervisor
@@ -94,6 +95,21 @@ async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: P
         assert present(directory.get("mara")).away
     assert reloader.state != before
     assert reloader.settings.redis == parts.settings.redis
+
+
+async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
+    """The process judges by the people that it has read last, as if it had just started."""
+    file.write(PERSON.format("tom"))
+    reloader = Reloader(parts.settings, "channels", _renewing(parts))
+    departures = Departures(parts.decisions.roster)
+    await departures.once()
+    first = await parts.ledger.raw("directory")
+    await reloader.reload()
+    await departures.once()
+    second = await parts.ledger.raw("directory")
+    assert present(first)[0] + 1 == present(second)[0]
+    await departures.once()
+    assert await parts.ledger.raw("directory") == second
 
 
 @pytest.mark.parametrize(

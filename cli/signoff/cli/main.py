@@ -24,6 +24,7 @@ from signoff.cli.commands import (
     doctor,
     ledger,
     policy,
+    redis,
     runs,
     serve,
     slack,
@@ -107,6 +108,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(archive.app, name="archive")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
+app.add_typer(redis.app, name="redis")
 app.add_typer(policy.app, name="policy")
 app.command()(doctor.doctor)
 app.command()(serve.up)

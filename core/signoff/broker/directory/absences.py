@@ -41,6 +41,11 @@ class People:
         self._versions = (0, 0, directory.generation)
         self._present = directory
 
+    @property
+    def generation(self) -> int:
+        """How often the settings were read again; see `Directory.become`."""
+        return self._written.generation
+
     async def directory(self) -> Directory:
         """Return the people as they are now; one look into the ledger.
 
