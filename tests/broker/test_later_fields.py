@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,11 @@ from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
 
 GOLDEN = Path(__file__).parents[1] / "core" / "golden"
-READERS = {"approvals": read_approval, "runs": read_run, "grants": read_grant}
+READERS: dict[str, Callable[[int, str], Record]] = {
+    "approvals": read_approval,
+    "runs": read_run,
+    "grants": read_grant,
+}
 RECORDS = [
     (kind, json.dumps(record))
     for kind in READERS
