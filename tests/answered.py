@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
+from functools import lru_cache
 
 from pydantic import JsonValue
 
@@ -20,8 +22,13 @@ class Verdict(StrEnum):
 
 
 def verdict_of(text: str, template: JsonValue = None) -> Verdict:
-    """Return what a text decides."""
-    match read_reply(text, ReplyContext(fields=template)):
+    """Return what a text decides; many quotations have the same words above them."""
+    return _verdict(text, json.dumps(template))
+
+
+@lru_cache(maxsize=4_096)
+def _verdict(text: str, template: str) -> Verdict:
+    match read_reply(text, ReplyContext(fields=json.loads(template))):
         case Approve():
             return Verdict.APPROVE
         case Reject():

@@ -132,7 +132,7 @@ class Office:
 
     async def answer(self, approval_id: str, said: SimulatedAnswer) -> bool:
         """Let somebody answer, and say whether that counts; after the end nobody is heard."""
-        person = self.people.get(said.by)
+        person = self.people.record(said.by)
         if person is None or (await self.ledger.approval(approval_id)).state is not State.PENDING:
             return True
         self.clock.advance(max(said.at - self.clock.now(), timedelta()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ from signoff.broker.hand_over import hand_over, waits_for
 from signoff.broker.timers.departures import AGAIN, Departures
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
-from signoff.core.approvals.moves import Actor, Claim, Reassign
+from signoff.core.approvals.moves import Actor, Approve, Claim, Reassign
 from signoff.core.base.errors import Claimed, NotAnApprover
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
@@ -53,7 +53,16 @@ class Office(Floor):
 
     async def delete(self, person: str) -> None:
         """Start anew with settings that do not have somebody any more."""
-        left = Directory(one for one in self.channels.directory if one.id != person)
+        await self.restart(one for one in self.channels.directory if one.id != person)
+
+    async def deactivate(self, person: str) -> None:
+        """Start anew with settings that say of somebody that they are not active."""
+        people = self.channels.directory
+        await self.restart(one.model_copy(update={"active": one.id != person}) for one in people)
+
+    async def restart(self, people: Iterable[Person]) -> None:
+        """Start anew with these people."""
+        left = Directory(people)
         desk = Desk(self.channels.ledger, left)
         self.channels = replace(self.channels, desk=desk, directory=left)
         await self.look()
@@ -164,6 +173,21 @@ async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
     await office.delete("mara")
     here = await office.now(approval)
     assert (here.level, here.ballot.own) == (1, ("cleo",))
+
+
+async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
+    """Their claim ends, the next level is asked at once, and nothing of theirs decides."""
+    office, approval = await opened(level("mara"), level("cleo"))
+    await office.look()
+    await office.desk.made(approval.id, Claim(), MARA)
+    await office.deactivate("mara")
+    here = await office.now(approval)
+    assert (here.level, here.ballot.own, here.claimed) == (1, ("cleo",), None)
+    for move in (Approve(), Claim(), Reassign(of=MARA, to=DAN, reason="me")):
+        with pytest.raises(NotAnApprover, match="Mara Lind is not active any more"):
+            await office.desk.made(approval.id, move, MARA)
+    events = await office.channels.events(approval)
+    assert any("Mara Lind is not active any more" in one.why for one in events)
 
 
 async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> None:

@@ -1,9 +1,13 @@
 """The messages of `messages.toml`: each can be said, and its headline begins with the title."""
 
+import ast
 import tomllib
 from importlib import resources
+from pathlib import Path
 
 import pytest
+from jinja2 import Environment
+from jinja2.meta import find_undeclared_variables
 
 from builders import MARA, NOON, make_approval, people
 from signoff.channels.words.messages import harmless, quoted, say
@@ -70,3 +74,23 @@ def test_no_paragraph_is_an_answer(name: str) -> None:
 def test_what_somebody_said_is_one_paragraph() -> None:
     """Its lines begin none of ours."""
     assert quoted("wait\n\napprove\nnow") == "“wait approve now”"
+
+
+def names_passed() -> set[str]:
+    """Return every name that the channels hand to a message: keywords, and keys of such dicts."""
+    found: set[str] = set()
+    for file in Path(str(resources.files("signoff.channels"))).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg is not None:
+                found.add(node.arg)
+            elif isinstance(node, ast.Dict):
+                found.update(str(one.value) for one in node.keys if isinstance(one, ast.Constant))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_message_names_what_nobody_passes(name: str) -> None:
+    """A mistyped name in the file is found here, and not when the message is said."""
+    known, message = names_passed(), NAMES[name]
+    for text in (message.get("headline", ""), message.get("text", "")):
+        assert find_undeclared_variables(Environment().parse(text)) <= known

@@ -39,7 +39,7 @@ def absences(draw: st.DrawFn, name: str) -> tuple[Absence, ...]:
 
 @st.composite
 def directories(draw: st.DrawFn) -> Directory:
-    """Draw five people in a line of managers, with limits, and a queue."""
+    """Draw five people in a line of managers, some of whom have left, with limits, and a queue."""
     people = []
     for at, name in enumerate(NAMES):
         boss = draw(st.sampled_from(["", *NAMES[at + 1 :]]))
@@ -54,9 +54,15 @@ def directories(draw: st.DrawFn) -> Directory:
                 limits=limits,
                 away=away,
                 time_zone=draw(st.sampled_from(ZONES)),
+                active=draw(st.sampled_from([True, True, True, True, False])),
             )
         )
-    riley = Person(id="riley", email="riley@example.com", manager=draw(st.sampled_from(NAMES)))
+    riley = Person(
+        id="riley",
+        email="riley@example.com",
+        manager=draw(st.sampled_from(NAMES)),
+        active=draw(st.sampled_from([True, True, True, False])),
+    )
     members = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     pick = draw(st.sampled_from(["everyone", "round-robin"]))
     claim = timedelta(minutes=draw(st.sampled_from([3, 30])))

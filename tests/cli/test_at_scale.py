@@ -18,6 +18,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.directory.people import Person
+from signoff.core.policies.levels import Level, Seat
 
 __all__ = ["on_ledger"]
 
@@ -65,6 +66,29 @@ def test_a_list_says_what_it_leaves_out_and_goes_on(invoke: Invoke, on_ledger: O
     assert sorted(seen) == sorted(one.id for one in made)
     assert not more
     assert "of 5" not in invoke("approvals", "list", "--limit", "5").stderr
+
+
+async def _escalated(ledger: Ledger) -> Approval:
+    """Return an approval that Mara was asked about first, and Cleo is asked about now."""
+    _, (made,) = await paused(ledger, asked=[MARA])
+    assert made.terms is not None
+    levels = tuple(Level(ask=(one,), within=made.terms.within) for one in ("mara", "cleo"))
+    update = {
+        "terms": made.terms.model_copy(update={"ask": (), "levels": levels}),
+        "seats": (Seat(person="mara"), Seat(person="cleo", level=1)),
+        "level": 1,
+    }
+    await ledger.commit(Change().put(made.model_copy(update=update), was=made))
+    return made
+
+
+@pytest.mark.usefixtures("settings_file")
+def test_a_list_names_those_who_are_asked_now(invoke: Invoke, on_ledger: OnLedger) -> None:
+    """Not everybody who was ever asked."""
+    on_ledger(_escalated)
+    listed = invoke("approvals", "list").stdout
+    assert "Cleo Park" in listed
+    assert "Mara Lind" not in listed
 
 
 @pytest.mark.usefixtures("settings_file")

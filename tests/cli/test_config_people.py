@@ -218,6 +218,19 @@ def test_people_come_from_a_csv_file(tmp_path: Path) -> None:
     assert [one.id for one in settings.everybody] == ["riley", "mara", "tom", "ann", "ben"]
 
 
+def test_people_who_have_left_are_no_fault(tmp_path: Path) -> None:
+    """A manager, a delegate and somebody whom policies ask may have left by now."""
+    rows = "id,email,manager,away_from,away_to,delegate,active\nann,ann@x.org,,,,,false\n"
+    rows += "ben,ben@x.org,ann,2026-12-24,2026-12-31,ann,true\n"
+    load(tmp_path, rows, "people.csv")
+    settings = load_settings(load(tmp_path, GOOD + '[directory]\ncsv = "people.csv"\n'))
+    assert check(settings) == []
+    assert [one.id for one in settings.everybody.inactive] == ["ann"]
+    load(tmp_path, rows.replace("false", "maybe"), "people.csv")
+    with pytest.raises(ConfigErrors, match="column active"):
+        load_settings(tmp_path / "signoff.toml")
+
+
 def test_faults_of_meaning_name_the_line_of_the_csv_file(tmp_path: Path) -> None:
     """An unknown manager, and an address that somebody of the settings has already."""
     load(tmp_path, "id;email;manager\nann;ann@x.org;nobody\nben;tom@example.com;\n", "people.csv")

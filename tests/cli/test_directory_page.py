@@ -27,6 +27,7 @@ def user(number: int) -> dict[str, Any]:
         "id": f"id-{number}",
         "userName": f"user{number}@example.com",
         "displayName": f"User {number}",
+        "active": number != 448,
         "timezone": "Europe/Berlin",
         "emails": [
             {"value": f"u{number}@example.net"},
@@ -100,5 +101,7 @@ def test_the_class_of_the_page_brings_all_people(
     last = found.everybody.find("U449@example.net")
     assert last is not None
     assert (last.id, last.manager, last.email) == ("user449", "user0", "user449@example.com")
+    assert found.everybody.find("user448@example.com") is None
+    assert [one.name for one in found.everybody.inactive] == ["User 448"]
     with pytest.raises(ConfigErrors, match="401"):
         load_settings(settings(tmp_path, url, "wrong"))

@@ -278,7 +278,8 @@ def test_agents_that_do_not_load_are_broken(
     (agents / "bad" / "agent.py").write_text("import no_such_module\n")
     (agents / "finance").symlink_to(EXAMPLES / "finance")
     (agents / "credential").symlink_to(ASKS_FOR_CREDENTIAL)
-    for name, code in (("wrapped", WRAPPED), ("gated", GATED)):
+    own = (("wrapped", WRAPPED), ("gated", GATED), ("ends", "print('hello')\nexit(3)\n"))
+    for name, code in own:
         (agents / name).mkdir()
         (agents / name / "__init__.py").write_text("from . import agent\n")
         (agents / name / "agent.py").write_text(code)
@@ -293,6 +294,7 @@ def test_agents_that_do_not_load_are_broken(
         env=dict(os.environ),
     )
     assert done.returncode == 1, done.stderr
+    assert "hello" in done.stderr
     findings = {
         finding["text"].split()[0]: finding
         for finding in json.loads(done.stdout)["findings"]
@@ -301,6 +303,7 @@ def test_agents_that_do_not_load_are_broken(
     assert findings["finance"]["level"] == "good"
     assert findings["bad"]["level"] == "broken"
     assert "no_such_module" in findings["bad"]["text"]
+    assert "ends does not load: SystemExit: 3" in findings["ends"]["text"]
     assert findings["wrapped"]["level"] == "broken"
     assert "desk > clerk > pay: it asks for a confirmation inside" in findings["wrapped"]["text"]
     assert findings["gated"]["level"] == "warning"

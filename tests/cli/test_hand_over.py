@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +68,33 @@ def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
     (seats,) = [one for one in findings if one["about"] == "seats"]
     assert seats["level"] == "warning"
     assert "cleo: Cleo Park is away" in seats["text"]
+
+
+def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> None:
+    """The settings are no error; their seat is named, and the list of people says so."""
+    text = settings_file.read_text()
+    settings_file.write_text(text.replace('id = "cleo"\n', 'id = "cleo"\nactive = false\n'))
+    assert invoke("config", "check").exit_code == 0
+    listed = " ".join(invoke("queue", "list").stdout.split())
+    assert "Nobody can be asked for cleo: Cleo Park is not active." in listed
+    assert "not active" in invoke("people", "list").stdout
+    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    (seats,) = [one for one in findings if one["about"] == "seats"]
+    assert "cleo: Cleo Park is not active" in seats["text"]
+
+
+@pytest.mark.usefixtures("settings_file")
+@pytest.mark.parametrize(("said", "own"), [(b"y\n", "cleo"), (b"n\n", "mara")])
+def test_at_a_terminal_it_is_asked(on_ledger: OnLedger, said: bytes, own: str) -> None:
+    """What waits is counted, and only a yes hands it over."""
+    _, (made,) = on_ledger(lambda ledger: paused(ledger, asked=[MARA]))
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "signoff.cli", *AWAY, "--delegate", "cleo"]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        os.write(ours, said)
+        out, _ = process.communicate()
+    os.close(ours)
+    assert b"1 still waiting for Mara Lind. Hand over to the delegate?" in out
+    (after,) = on_ledger(lambda ledger: ledger.approvals([made.id]))
+    assert after.ballot.own == (own,)

@@ -61,6 +61,32 @@ def test_the_simulator_says_what_waits(invoke: Invoke) -> None:
     assert "(tom@example.com), waits" not in shown
 
 
+INBOX = '[inbox]\nurl = "https://a.example.com"\nsecret_key = "a key of thirty-two characters.."\n'
+URGENT = (
+    '[[policies]]\nname = "fast"\nwhen = "tool == \'reimburse\'"\nask = ["mara"]\nurgent = true\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("", "each is sent on its own"),
+        (INBOX, "somebody who gets more than 5 within 5m gets the others together"),
+        (f"{INBOX}[delivery]\nbundle_over = 0\n", "each is sent on its own"),
+        (INBOX + URGENT, "urgent, so each is sent at once and on its own"),
+    ],
+)
+def test_the_simulator_says_when_cards_are_bundled(
+    invoke: Invoke, settings_file: Path, more: str, words: str
+) -> None:
+    """That depends on how many others there are, on the settings, and on the policy."""
+    text = settings_file.read_text()
+    text = text.replace("[[policies]]", f"{more}[[policies]]", 1) if more else text
+    settings_file.write_text(text)
+    said = " ".join(invoke("policy", "explain", "--tool", "reimburse").stdout.split())
+    assert f"cards: {words}" in said
+
+
 @pytest.mark.parametrize(
     ("delivery", "own", "quiet"),
     [

@@ -135,7 +135,8 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
     away = await mara.leave("mara", end=today + timedelta(days=3), delegate="cleo")
     (absence,) = away.away
     assert (away.away_now, absence.start, absence.delegate) == (True, today, "cleo")
-    assert (await admin.person("mara")) == away
+    assert (await admin.person("mara")).away == away.away
+    assert (away.waiting, away.handed_over) == ((), ())
     assert [one.id for one in await mara.people()] == ["mara"]
     assert (await mara.come_back("mara")).away_now is False
     assert {one.entry.what async for one in mara.audit(approval=second.id)} == {

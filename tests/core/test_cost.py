@@ -131,3 +131,48 @@ def test_a_size_counts_every_value(value: Any) -> None:
     assert size is not None
     assert size.whole == count(value)
     assert present(size_of("x" * 25_600)).whole == 101
+
+
+FIRST = st.sampled_from(
+    [
+        'tool == "pay"',
+        "tool=='pay' ",
+        "agent == 'pay'",
+        "tool == 'pay'",
+        "(tool == 'pay')",
+        "tool != 'pay'",
+        'tool == "p\\u0061y"',
+        "user == ''",
+    ]
+)
+REST = st.sampled_from(
+    [
+        "",
+        " && args.amount > 5",
+        " && args.missing > 5",
+        " && args.amount > 'text'",
+        " && args.amount > 5 || true",
+        " || args.amount > 5",
+        " ? true : args.amount > 5",
+        " && args.amount > 5 ? false : true",
+        " && (args.amount > 5 || true)",
+        ' && args.amount > 5 // "\n || true // "',
+        " && tool == 'a||b'",
+        " == true",
+        " && tool",
+    ]
+)
+
+
+@given(first=FIRST, rest=REST, tool=st.sampled_from(["pay", "look", "", 5]))
+def test_what_is_not_evaluated_gives_what_it_would_give(first: str, rest: str, tool: Any) -> None:
+    """A condition about another tool is false, whatever follows; CEL itself says the same."""
+    facts: dict[str, Any] = {"tool": tool, "agent": "pay", "user": "", "args": {"amount": 9}}
+    found: list[Any] = []
+    for evaluate in (conditions.value, lambda source, facts: cel.compile(source).execute(facts)):
+        try:
+            found.append(evaluate(first + rest, facts))
+        except (KeyError, ConditionError, RuntimeError, TypeError, ValueError) as error:
+            found.append("missing" if isinstance(error, KeyError) else "error")
+    assert found[0] == found[1]
+    assert type(found[0]) is type(found[1])

@@ -65,11 +65,12 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     prepare(settings, "worker")
     # Only workers have the agent framework in memory: it takes seconds to import.
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import app_names, open_apps  # noqa: PLC0415
+    from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
     from signoff.worker.ces.seal import own_key  # noqa: PLC0415
     from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415

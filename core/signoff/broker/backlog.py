@@ -78,12 +78,15 @@ async def summaries(
     everything = ALL in names
     pending = await ledger.pending(limit=_MOST) if everything else await _together(ledger, names)
     found: defaultdict[str, list[Approval]] = defaultdict(list)
+    approvers = dict[str, frozenset[str]]()
     for one in pending:
         if keep is None or keep(one):
-            for name in {ALL, *one.queues, *one.approvers}:
+            on = one.approvers
+            approvers[one.id] = on
+            for name in {ALL, *one.queues, *on}:
                 found[name].append(one)
     now = await ledger.now()
-    rows = [Waiting.of(name, found[name], now=now) for name in names]
+    rows = [Waiting.of(name, found[name], now=now, approvers=approvers) for name in names]
     if keep is None:
         extents = await ledger.store.extents([index_of(one) for one in names])
         rows = [_exact(row, *extent) for row, extent in zip(rows, extents, strict=True)]

@@ -325,7 +325,7 @@ class Decisions:
             await self.roster.refresh()
         roster, who = self.roster, actor.who
         if isinstance(who, Person) and roster.directory.get(who.id) is None:
-            raise NotAnApprover(f"{who.shown} is not in the directory any more.")
+            raise NotAnApprover(f"{roster.directory.why_missing(who.id)} any more.")
         here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
         if here.state is not State.PENDING:
             here, due = was, ()

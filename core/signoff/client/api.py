@@ -14,6 +14,7 @@ from signoff.client.models import (
     Entry,
     Figures,
     Grant,
+    Left,
     Me,
     Outcome,
     Person,
@@ -299,8 +300,9 @@ class Operations:
         end: date,
         start: date | None = None,
         delegate: str = "",
+        hand_over: bool = False,
         key: str = "",
-    ) -> Request[Person]:
+    ) -> Request[Left]:
         """Set an absence.
 
         Args:
@@ -308,11 +310,17 @@ class Operations:
             end: The last day, in the person's time zone.
             start: The first day. The default is today.
             delegate: The id or address of the delegate.
+            hand_over: Whether the delegate alone gets what already waits for the person.
             key: The idempotency key.
         """
         first = None if start is None else start.isoformat()
-        body = {"from": first, "to": end.isoformat(), "delegate": delegate}
-        return post(f"/people/{quoted(person_id)}/away", Person, body, key)
+        body: dict[str, JsonValue] = {
+            "from": first,
+            "to": end.isoformat(),
+            "delegate": delegate,
+            "hand_over": hand_over,
+        }
+        return post(f"/people/{quoted(person_id)}/away", Left, body, key)
 
     @Method
     def come_back(self, person_id: str, *, key: str = "") -> Request[Person]:

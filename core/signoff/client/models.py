@@ -471,6 +471,20 @@ class Person(Given):
     away: tuple[Away, ...] = ()
 
 
+class Left(Person):
+    """A person whose absence was set, and what waited for their answer.
+
+    Attributes:
+        waiting: The ids of the approvals that still wait for them, the oldest first.
+        handed_over: The ids of those that the delegate has now.
+        next: In words: what happens to those that wait, and how to hand them over.
+    """
+
+    waiting: tuple[str, ...] = ()
+    handed_over: tuple[str, ...] = ()
+    next: str = ""
+
+
 class Page(Given, Generic[T]):
     """Part of a list, the newest first.
 

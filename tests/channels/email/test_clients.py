@@ -69,17 +69,26 @@ def said(text: str) -> Verdict:
     return verdict_of(read_reply(text).answer)
 
 
+AROUND = list(
+    product(
+        ("", "\n\n", "Sent from my iPhone\n\n", "-- \nMara Lind\n\n"),
+        ("", "\n\n-- \nMara Lind\n"),
+    )
+)
+"""What programs put above and below a quotation."""
+
+
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)
-def test_a_quotation_alone_decides_nothing(style: Style) -> None:
+def test_a_quotation_alone_decides_nothing(style: Style, every: int) -> None:
     """Without a word of a person no quotation of ours is a yes or a no, however it is wrapped."""
     for mail, width in product(MAILS.values(), (0, 72)):
         text = "\n".join(textwrap.fill(one, width) for one in mail.split("\n")) if width else mail
         quote = style.quote(text)
-        for above in ("", "\n\n", "Sent from my iPhone\n\n", "-- \nMara Lind\n\n"):
-            for below in ("", "\n\n-- \nMara Lind\n"):
-                reply = read_reply(above + quote + below)
-                for template in TEMPLATES:
-                    assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
+        for above, below in AROUND[STYLES.index(style) % every :: every]:
+            reply = read_reply(above + quote + below)
+            for template in TEMPLATES:
+                assert verdict_of(reply.answer, template) is Verdict.UNCLEAR, reply
 
 
 @pytest.mark.parametrize("style", STYLES, ids=NAMES)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from builders import present
+from builders import CLEO, MARA, paused, present
 from channels.rest.conftest import Office
 
 
@@ -25,7 +25,8 @@ async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.Asy
     assert away.status_code == 200, away.text
     absence = {"from": today, "to": later, "delegate": "cleo"}
     assert (away.json()["away_now"], away.json()["away"]) == (True, [absence])
-    assert (await mara.get("people/mara")).json() == away.json()
+    nothing = {"waiting": [], "handed_over": [], "next": ""}
+    assert (await mara.get("people/mara")).json() | nothing == away.json()
     found = await office.desk.people.directory()
     assert (
         present(present(found.get("mara")).absence(await office.desk.ledger.now())).delegate
@@ -99,3 +100,41 @@ async def test_an_absence_that_is_sent_again_is_noted_once(
         assert answer.status_code == 200
     auditor = await office.holder(person="mara", scopes=["audit:read"])
     assert (await auditor.get("audit")).text.count('"what":"left"') == 1
+
+
+async def test_it_says_what_still_waits_and_hands_it_over(
+    office: Office, mara: httpx.AsyncClient
+) -> None:
+    """What waits stays until that is asked for; then the delegate has it alone."""
+    _, later = await days(office)
+    _, made = await paused(office.desk.ledger, siblings=2, asked=[MARA])
+    body = {"to": later, "delegate": "cleo"}
+    said = (await mara.post("people/mara/away", json=body)).json()
+    assert sorted(said["waiting"]) == sorted(one.id for one in made)
+    assert said["handed_over"] == []
+    assert "Cleo Park can answer as well" in said["next"]
+    assert "hand_over = true" in said["next"]
+    assert {(await _own(office, one.id)) for one in made} == {("mara",)}
+    given = (await mara.post("people/mara/away", json=body | {"hand_over": True})).json()
+    assert sorted(given["handed_over"]) == sorted(one.id for one in made)
+    assert (given["waiting"], given["next"]) == ([], "")
+    assert {(await _own(office, one.id)) for one in made} == {("cleo",)}
+
+
+async def test_what_cannot_be_handed_over_stays_and_says_why(
+    office: Office, admin: httpx.AsyncClient
+) -> None:
+    """The delegate is asked already; without a delegate nothing is noted."""
+    today, later = await days(office)
+    _, (made,) = await paused(office.desk.ledger, asked=[MARA, CLEO])
+    alone = await admin.post("people/mara/away", json={"to": later, "hand_over": True})
+    assert (alone.status_code, alone.json()["type"]) == (422, "urn:signoff:problem:absence")
+    assert (await admin.get("people/mara")).json()["away"] == []
+    body = {"from": today, "to": later, "delegate": "cleo", "hand_over": True}
+    said = (await admin.post("people/mara/away", json=body)).json()
+    assert said["waiting"] == [made.id]
+    assert f"{made.id} was not handed over: Cleo Park is asked about" in said["next"]
+
+
+async def _own(office: Office, approval: str) -> tuple[str, ...]:
+    return (await office.desk.ledger.approval(approval)).ballot.own

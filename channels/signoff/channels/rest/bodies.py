@@ -178,6 +178,7 @@ class Leave(Taken):
         start: The first day, in JSON ``from``.
         end: The last day, in JSON ``to``.
         delegate: The id or address of the delegate. The default is nobody.
+        hand_over: Whether the delegate alone gets what already waits for the person.
     """
 
     start: date | None = Field(
@@ -187,3 +188,4 @@ class Leave(Taken):
     )
     end: date = Field(alias="to", description="The last day.")
     delegate: str = Field("", max_length=254)
+    hand_over: bool = False

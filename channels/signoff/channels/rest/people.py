@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import structlog
@@ -9,13 +10,16 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import JsonValue
 
 from signoff.broker.decisions import Decisions
+from signoff.broker.hand_over import HandedOver, hand_over, waits_for
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Handler, Reader
 from signoff.channels.rest.idempotency_keys import once
+from signoff.channels.rest.idempotent import actor_of
 from signoff.channels.rest.problems import CHANNEL, not_found, responses
 from signoff.channels.web.problems import Problem
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
+from signoff.core.approvals.collaboration import Operator
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Person
 
@@ -50,8 +54,11 @@ class People:
         body: bodies.Leave,
         request: Request,
         response: Response,
-    ) -> models.Person:
-        """Set an absence, in whole days of the person's time zone. It takes effect at once."""
+    ) -> models.Left:
+        """Set an absence, in whole days of the person's time zone. It takes effect at once.
+
+        The answer names what still waits for the person. With `hand_over` the delegate gets it.
+        """
         person = self._seen(access, person_id)
         start = body.start or person.day(await self._decisions.ledger.now())
         if body.end < start:
@@ -61,6 +68,9 @@ class People:
         # The domain refuses people whom nobody knows.
         delegate = stands_in.id if stands_in is not None else body.delegate
         absence = Absence(start=start, end=body.end, delegate=delegate)
+        if body.hand_over and stands_in is None:
+            detail = "/hand_over: It takes a delegate, by id or address."
+            raise Problem(422, "absence", "The absence cannot be noted", detail)
 
         async with once(self._decisions.ledger, access, request, response) as attempt:
             if not attempt.about:
@@ -72,7 +82,15 @@ class People:
                     also=attempt.done(person.id),
                 )
         log.info("rest.away", person=person.id, token=access.id)
-        return await self._shown(person)
+        waiting, handed = await waits_for(self._decisions.ledger, person.id), HandedOver()
+        if body.hand_over and stands_in is not None:
+            own = access.person == person.id
+            actor = actor_of(access, person if own else Operator(name=f"{access.shown} (api)"))
+            handed = await hand_over(self._decisions, waiting, actor, of=person, to=stands_in)
+        done = {one.id for one in handed.done}
+        left = [one.id for one in waiting if one.id not in done]
+        shown = (await self._shown(person)).model_dump() | {"waiting": left, "handed_over": done}
+        return models.Left.model_validate(shown | {"next": _next(left, handed, stands_in)})
 
     async def come_back(
         self, access: Handler, person_id: PersonId, request: Request, response: Response
@@ -103,6 +121,21 @@ class People:
         directory = await self._people.directory()
         latest = directory.get(person.id) or person
         return shapes.person(latest, await self._decisions.ledger.now())
+
+
+def _next(waiting: Sequence[str], handed: HandedOver, to: Person | None) -> str:
+    """Say what happens to what still waits for somebody who is away, "" where nothing does."""
+    if not waiting:
+        return ""
+    if handed.refused:
+        return " ".join(f"{one.id} was not handed over: {why}" for one, why in handed.refused)
+    if to is None:
+        then = "To hand it over, name a delegate."
+        return f"The next level is asked if too few people are left. {then}"
+    return (
+        f"{to.shown} can answer as well during the absence, and the first answer counts. To give "
+        f"it to {to.shown} alone, send hand_over = true too, or reassign one by one."
+    )
 
 
 def _may(access: Access, person_id: str) -> bool:

@@ -171,8 +171,7 @@ def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
 
 def called(identity: str, directory: Directory) -> str:
     """Name somebody; an id that is nobody's stays as it is."""
-    person = directory.find(identity)
-    return one_line(person.shown if person else identity)
+    return one_line(directory.shown(identity))
 
 
 def moment(at: datetime | None, zone: tzinfo) -> str:

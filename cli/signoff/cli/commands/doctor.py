@@ -9,6 +9,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.doctor.loading import AgentLoading
 
 if TYPE_CHECKING:
     from signoff.cli.doctor.finding import Finding
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
 def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
     """Check settings, Redis, broker, mail server, agents and processes. No mail is sent."""
-    from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
-    from signoff.cli.doctor.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery, and mail
+    # First of all, because it takes longest.
+    with AgentLoading() as loading:
+        from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
+        from signoff.cli.doctor.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery
 
-    try:
-        findings = asyncio.run(diagnose(settings_of(ctx)))
-    except ConfigErrors as error:
-        findings = of_errors(error)
+        try:
+            findings = asyncio.run(diagnose(settings_of(ctx), loading))
+        except ConfigErrors as error:
+            findings = of_errors(error)
     broken = any(finding.level == "broken" for finding in findings)
     if as_json:
         write_json({"ok": not broken, "findings": [finding.as_json() for finding in findings]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,7 +115,9 @@ def explain(
         rungs = [one.model_dump(mode="json") for one in timeline.rungs]
         write_json(timeline.model_dump(mode="json") | {"levels": rungs})
     else:
-        print_timeline(timeline, directory, place, approving=approve)
+        delivery = settings.delivery
+        bundles = (delivery.bundle_over, delivery.bundle_within) if settings.inbox.url else None
+        print_timeline(timeline, directory, place, bundles=bundles, approving=approve)
 
 
 @app.command("test")
@@ -181,11 +184,13 @@ def diff(
     async def work(decisions: Decisions) -> bool:
         from signoff.broker.directory.absences import People  # noqa: PLC0415
         from signoff.cli.commands.approvals.timelines import diff_json, print_diff  # noqa: PLC0415
-        from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
+        from signoff.cli.policy_cases.diff import differences, may_differ  # noqa: PLC0415
 
-        pending = await decisions.ledger.pending()
-        directory = await People(decisions.ledger, other.everybody).directory()
-        found = differences(pending, other, directory)
+        ledger = decisions.ledger
+        directory = await People(ledger, other.everybody).directory()
+        pending = await ledger.store.members("waiting")
+        changed = partial(may_differ, rules=other, directory=directory)
+        found = differences(await ledger.readable(pending, may_be=changed), other, directory)
         if as_json:
             write_json(diff_json(found))
         else:

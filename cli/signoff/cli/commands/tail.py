@@ -50,8 +50,7 @@ def _line(event: Event, directory: Directory) -> str:
     from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
     from signoff.core.cards.card import one_line  # noqa: PLC0415
 
-    person = directory.find(event.by) if event.by else None
-    by = person.shown if person else event.by
+    by = directory.shown(event.by)
     what = event.what.value.replace("_", " ")
     at = moment(event.at, directory)
     parts = [at, event.approval or event.run or "-", what]

@@ -33,9 +33,10 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
         ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
     """
     # Only a gateway that serves it has the agent framework in memory.
-    from signoff.worker.adk.apps import app_names, artifact_service, session_service  # noqa: PLC0415
+    from signoff.worker.adk.apps import artifact_service, session_service  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
     from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
     settings = parts.settings
     if not settings.agents.remote:

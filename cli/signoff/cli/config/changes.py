@@ -49,10 +49,12 @@ def entries(old: Settings, new: Settings) -> Iterator[Entry]:
 
 
 def gone(pending: Iterable[Approval], new: Settings) -> dict[str, list[str]]:
-    """Return whose answer is awaited and who is not in the directory any more, by approval."""
-    known = {person.id for person in new.people}
-    found = {one.id: [who for who in one.ballot.awaited if who not in known] for one in pending}
-    return {approval: people for approval, people in found.items() if people}
+    """Return whose answer is awaited and who is not active any more, by approval."""
+    people = new.everybody
+    found = {
+        one.id: [who for who in one.ballot.awaited if people.get(who) is None] for one in pending
+    }
+    return {approval: left for approval, left in found.items() if left}
 
 
 def _fields(before: BaseModel, after: BaseModel) -> tuple[str, ...]:

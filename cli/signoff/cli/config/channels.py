@@ -41,7 +41,8 @@ def _addresses(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
 def _unreached(
     settings: Settings, loc: Loc, rule: Policy | Fallback, name: str
 ) -> Iterator[tuple[Loc, Fault]]:
-    away = [one.id for one in settings.people if one.id in rule.ask and not address_of(one, name)]
+    people = [one for one in settings.people if one.active and one.id in rule.ask]
+    away = [one.id for one in people if not address_of(one, name)]
     if away:
         message = f"{', '.join(away)} cannot be reached by {name!r}: asked by other ways or by mail"
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'

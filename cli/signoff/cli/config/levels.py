@@ -162,7 +162,7 @@ def _people(settings: Settings, ask: Iterable[str]) -> list[Person]:
     names: set[str] = set()
     for one in ask:
         names |= {*queues.get(one.removeprefix(QUEUE), ())} if one.startswith(QUEUE) else {one}
-    return [person for person in settings.people if person.id in names]
+    return [person for person in settings.people if person.active and person.id in names]
 
 
 def _error(message: str, remedy: str) -> Fault:

@@ -83,12 +83,12 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
             yield ("people", index, "id"), _error(message, "Choose another id.")
         if not person.manager:
             continue
-        if directory.find(person.manager) is None:
+        if directory.record(person.manager) is None:
             remedy = suggest(person.manager, known)
             yield loc, _error(f"{person.manager!r} is nobody's id or address", remedy)
             continue
         way = [person.id] if person.id not in told else []
-        while way and (above := directory.find(_manager(directory, way[-1]))):
+        while way and (above := directory.record(_manager(directory, way[-1]))):
             if above.id in way:
                 round_ = way[way.index(above.id) :]
                 message = f"they are managers of each other: {' → '.join([*round_, above.id])}"
@@ -101,7 +101,7 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
 
 
 def _manager(directory: Directory, person_id: str) -> str:
-    person = directory.get(person_id)
+    person = directory.record(person_id)
     return person.manager if person is not None else ""
 
 
@@ -111,7 +111,7 @@ def _absences(settings: Settings, directory: Directory) -> Iterator[Found]:
     for index, person in enumerate(settings.people):
         for number, absence in enumerate(person.away):
             loc: Loc = ("people", index, "away", number, "delegate")
-            if absence.delegate and directory.find(absence.delegate) is None:
+            if absence.delegate and directory.record(absence.delegate) is None:
                 remedy = suggest(absence.delegate, known)
                 yield loc, _error(f"{absence.delegate!r} is nobody's id or address", remedy)
             elif person.id not in told and (way := circle(directory, person.id, absence)):

@@ -25,7 +25,7 @@ ADDRESS: Final = "address."
 
 _LISTS: Final = ("aliases", "hours", "roles", "notify_requester", "notify_by")
 _AWAY: Final = {"away_from": "from", "away_to": "to", "delegate": "delegate"}
-_PLAIN: Final = ("id", "name", "email", "slack", "manager", "time_zone", "holidays")
+_PLAIN: Final = ("id", "name", "email", "slack", "manager", "time_zone", "holidays", "active")
 COLUMNS: Final = (*_PLAIN, *_LISTS, *_AWAY)
 """The columns of a CSV file of people, in any order; `id` and `email` must be there."""
 

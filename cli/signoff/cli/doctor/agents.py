@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from google.adk.cli.utils.agent_loader import AgentLoader
 
-from signoff.worker.adk.apps import app_names
+from signoff.cli.doctor.loading import Problem
 from signoff.worker.adk.inspection import concerns
+from signoff.worker.agent_folders import app_names
 from signoff.worker.ces import rules
 from signoff.worker.ces.rules import Rules
-
-
-class Problem(NamedTuple):
-    """What is wrong with an agent, and whether it fails rather than works with a catch."""
-
-    text: str
-    broken: bool
 
 
 def load_problems(folder: Path, code: Rules) -> dict[str, list[Problem]]:
@@ -36,7 +29,7 @@ def load_problems(folder: Path, code: Rules) -> dict[str, list[Problem]]:
     for name in app_names(folder):
         try:
             found = concerns(loader.load_agent(name))
-        except Exception as error:  # noqa: BLE001 -- the code of an agent may raise anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- an agent may raise anything
             why = f"{name} does not load: {type(error).__name__}: {error}"
             problems[name] = [Problem(why, broken=True)]
         else:

@@ -23,7 +23,6 @@ from signoff.channels.email.outbound.smtp import SmtpSender
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Answering
 from signoff.cli import log as logs
-from signoff.cli.boundary import missing
 from signoff.cli.composition.kinds import KINDS, host_of
 from signoff.cli.config.check import check
 from signoff.cli.config.faults import ConfigErrors
@@ -31,6 +30,7 @@ from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
+from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.core.approvals import deliveries
 from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
@@ -54,8 +54,14 @@ def of_errors(errors: ConfigErrors) -> list[Finding]:
     return [Finding("settings", "broken", str(fault)) for fault in errors.faults]
 
 
-async def diagnose(settings: Settings) -> list[Finding]:
-    """Look at everything and return what was found; nothing is changed and no mail is sent."""
+async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> list[Finding]:
+    """Look at everything and return what was found; nothing is changed and no mail is sent.
+
+    Args:
+        settings: What is looked at.
+        loading: The process that loads the agents, where it was started before the settings
+            were read.
+    """
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         # At once: each of them waits for somebody else most of the time.
@@ -66,7 +72,7 @@ async def diagnose(settings: Settings) -> list[Finding]:
             _slack(settings),
             _dns(settings),
             asyncio.gather(_smtp(settings, ledger), asyncio.to_thread(_broker, settings)),
-            asyncio.to_thread(_agents, settings),
+            asyncio.to_thread(_agents, settings, loading),
         )
     finally:
         await ledger.close()
@@ -222,20 +228,20 @@ def _broker(settings: Settings) -> Finding:
     return Finding("broker", "good", f"{url} answers")
 
 
-def _agents(settings: Settings) -> list[Finding]:
+def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
     """Load every agent: one that does not load fails every run that is submitted to it."""
     if not settings.agents_folder.is_dir():
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
-    # The agent framework takes seconds to import, so only when there are agents.
+    if loading is None:
+        with AgentLoading() as started:
+            return _agents(settings, started)
+    # A key is a secret of the workers, and nothing that loads reads it.
+    code = settings.ces.model_dump(mode="json", exclude={"key"}, exclude_unset=True)
     try:
-        from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if (remedy := missing(error)) is None:
-            raise
-        return [Finding("agents", "warning", f"{remedy}; workers need it")]
-
-    problems = load_problems(settings.agents_folder, settings.ces)
+        problems = loading.problems(settings.agents_folder, code)
+    except LoadingFailed as error:
+        return [Finding("agents", "broken" if error.broken else "warning", str(error))]
     if not problems:
         text = f"there is none in {settings.agents_folder}"
         return [Finding("agents", "warning", text)]
@@ -360,7 +366,7 @@ async def _dns(settings: Settings) -> list[Finding]:
         return []
     given = email.authentication
     txt = Txt(given.nameservers, timeout=given.timeout)
-    domains = {person.email.rpartition("@")[2].lower() for person in settings.people}
+    domains = {person.email.rpartition("@")[2].lower() for person in settings.everybody}
     asked = sorted(domains)[:_MOST_DOMAINS] or [email.domain]
     answers = await asyncio.gather(*(txt.records(f"_dmarc.{domain}") for domain in asked))
     if away := [domain for domain, one in zip(asked, answers, strict=True) if one is None]:
@@ -402,7 +408,7 @@ async def _slack(settings: Settings) -> list[Finding]:
     found = await check_slack(
         settings.slack,
         [one.slack_channel for one in rules if one.slack_channel],
-        [one for one in settings.people if one.slack or one.id in named],
+        [one for one in settings.everybody if one.slack or one.id in named],
     )
     return [
         Finding(

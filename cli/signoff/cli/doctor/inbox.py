@@ -7,6 +7,7 @@ from signoff.channels.inbox.auth.factors import enrolled
 from signoff.channels.inbox.auth.oidc import OpenId, SignInError
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.finding import Finding
+from signoff.core.directory.queues import QUEUE
 
 
 async def about_inbox(ledger: Ledger, settings: Settings) -> list[Finding]:
@@ -22,11 +23,13 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     """Look for people who may have to take a second step and cannot."""
     if not settings.inbox.url:
         return []
-    rules = [(one.second_step, one.references) for one in settings.policies]
-    rules.append((settings.default.second_step, settings.default.references))
-    needed = dict.fromkeys(person for rule, ask in rules if rule for person in ask)
+    directory = settings.everybody
+    rules = [one for one in (*settings.policies, settings.default) if one.second_step]
     # The default is asked where a policy leaves nobody, under the second step of that policy.
-    needed |= dict.fromkeys(settings.default.ask) if needed else {}
+    asked = [ref for one in rules for ref in one.references] + [*settings.default.ask] * bool(rules)
+    queues = {QUEUE + name: queue.members for name, queue in directory.queues.items()}
+    named = dict.fromkeys(one for ref in asked for one in queues.get(ref, (ref,)))
+    needed = [one for one in named if directory.get(one) is not None]
     there = set(await enrolled(ledger))
     if lacking := [person for person in needed if person not in there]:
         text = (

@@ -224,7 +224,7 @@ def _meanings(cases: Cases, rules: Rulebook) -> Iterator[tuple[Loc, Fault]]:
         found += [(("away",), one) for one in (*case.away, *delegates)]
         found += [(("answers", at, "by"), one.by) for at, one in enumerate(case.answers)]
         for way, person in found:
-            if rules.everybody.get(person) is None:
+            if rules.everybody.record(person) is None:
                 message = f"{person!r} is not the id of anybody in [[people]]"
                 yield (*loc, *way), Fault("", message, suggest(person, people))
         if expect.policy is not None and expect.policy not in policies:

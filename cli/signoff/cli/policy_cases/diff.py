@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeGuard
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
-from signoff.channels.forecast import Rulebook
+from signoff.channels.forecast import Rulebook, call_facts
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Asking
-from signoff.core.policies.policy import Terms
+from signoff.core.policies.policy import Facts, Terms
 from signoff.core.routing.selection import choose, owners_of, terms_for
 
 
@@ -61,13 +63,49 @@ def differences(
     return [found for one in pending if (found := _changed(one, rules, directory)) is not None]
 
 
+class _Ruled(BaseModel):
+    """What is looked at of each record: who is asked, and who has voted, is most of it."""
+
+    origin: Origin
+    call: ToolCall
+    opened_at: datetime
+    terms: Terms | None = None
+
+
+def may_differ(record: str, rules: Rulebook, directory: Directory) -> bool:
+    """Say whether the terms of a record may be others under these settings.
+
+    Of thousands that wait most keep their terms, which is seen without reading the whole record.
+
+    Args:
+        record: An approval as the ledger has it.
+        rules: As for `differences`.
+        directory: As for `differences`.
+    """
+    try:
+        seen = _Ruled.model_validate_json(record)
+    except ValidationError:
+        return True  # reading all of it says what is wrong
+    call, origin = seen.call, seen.origin
+    facts = call_facts(call.name, call.args, app=origin.app, agent=origin.agent, user=origin.user)
+    return seen.terms is not None and not _same(seen.terms, facts, rules, directory, seen.opened_at)
+
+
+def _same(
+    frozen: Terms, facts: Facts, rules: Rulebook, directory: Directory, now: datetime
+) -> bool:
+    """Say whether a call would have these terms, where that is plain at once."""
+    barred = owners_of(rules.owners, facts)
+    return terms_for(rules.policies, directory, facts, now=now, barred=barred) == frozen
+
+
 def _changed(approval: Approval, rules: Rulebook, directory: Directory) -> Changed | None:
     frozen = approval.terms
     if frozen is None:
         return None
     known, barred = approval.facts, owners_of(rules.owners, approval.facts)
     now = approval.opened_at
-    if terms_for(rules.policies, directory, known, now=now, barred=barred) == frozen:
+    if _same(frozen, known, rules, directory, now):
         return None
     choice = choose(rules.policies, rules.default, directory, known, now=now, barred=barred)
     new, notes = choice.terms, choice.notes

@@ -292,10 +292,7 @@ class Approval(Value):
         words = self.state.value.replace("_", " ")
         if self.decision is None or not self.decision.by:
             return words
-        names = []
-        for one in self.decided_by:
-            person = directory.get(one) if directory is not None else None
-            names.append(person.shown if person else one)
+        names = [directory.shown(one) if directory else one for one in self.decided_by]
         return f"{words} by {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
 
     # Until when.
@@ -513,14 +510,12 @@ class Approval(Value):
                 "counts for that place."
             )
         if person.id not in ballot.answering:
-            first = directory.get(ballot.awaited[0])
-            name = first.shown if first else ballot.awaited[0]
+            name = directory.shown(ballot.awaited[0])
             raise NotYourTurn(f"{name} is asked about approval {self.id} before {person.shown}.")
         claim = self.claim_at(now)
         if claim is not None and claim.by != person.id:
-            by = directory.get(claim.by)
             raise Claimed(
-                f"{by.shown if by else claim.by} has claimed approval {self.id} until "
+                f"{directory.shown(claim.by)} has claimed approval {self.id} until "
                 f"{moment_text(claim.until, zone)}. Until then it is theirs to decide, unless "
                 "they release it.",
                 until=claim.until,
@@ -1120,10 +1115,9 @@ class Approval(Value):
         handed = [one for one in self.handovers if one.of == person.id]
         if not handed:
             raise NotAnApprover(f"{person.shown} is not asked about approval {self.id}.")
-        to = directory.get(handed[-1].to)
         raise NotAnApprover(
             f"{person.shown}'s place in approval {self.id} went to "
-            f"{to.shown if to else handed[-1].to}, who decides it now."
+            f"{directory.shown(handed[-1].to)}, who decides it now."
         )
 
     def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:

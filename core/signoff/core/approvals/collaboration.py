@@ -146,9 +146,8 @@ def release(
             f"Nobody has claimed approval {approval.id}; there is nothing to release."
         )
     if isinstance(who, Person) and who.id != held.by:
-        by = directory.get(held.by)
         raise MoveRefused(
-            f"{by.shown if by else held.by} has claimed approval {approval.id}; only they can "
+            f"{directory.shown(held.by)} has claimed approval {approval.id}; only they can "
             f"release it before {moment_text(held.until, directory.zone_of(who.id))}."
         )
     return _released(approval, by=who.id, why=cleaned(reason), now=now)

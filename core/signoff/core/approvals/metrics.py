@@ -50,15 +50,27 @@ class Waiting(Value):
     questions: int = 0
 
     @classmethod
-    def of(cls, name: str, approvals: Iterable[Approval], *, now: datetime) -> Self:
-        """Sum up approvals that wait."""
-        waiting = list(approvals)
+    def of(
+        cls,
+        name: str,
+        waiting: Sequence[Approval],
+        *,
+        now: datetime,
+        approvers: Mapping[str, Collection[str]] | None = None,
+    ) -> Self:
+        """Sum up approvals that wait.
+
+        Args:
+            name: What for.
+            waiting: The approvals.
+            now: The present (UTC).
+            approvers: By the id of an approval, who may answer now, for many rows to share.
+        """
+        if approvers is None:
+            approvers = {one.id: one.approvers for one in waiting}
         late = [one for one in waiting if one.deadline is None or one.is_late(now)]
-        ahead = [one.deadline for one in waiting if one.deadline is not None and one not in late]
-        share: dict[str, int] = {}
-        for one in waiting:
-            for person in one.approvers:
-                share[person] = share.get(person, 0) + 1
+        ahead = [one.deadline for one in waiting if one.deadline and not one.is_late(now)]
+        share = Counter(person for one in waiting for person in approvers[one.id])
         claims = ((one.id, one.claim_at(now)) for one in waiting)
         taken = [Taken(id=id_, by=claim.by, until=claim.until) for id_, claim in claims if claim]
         return cls(

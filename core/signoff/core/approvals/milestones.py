@@ -153,7 +153,7 @@ def _requester(
     user = approval.origin.user
     person = directory.find(user)
     topics = topics_of(approval.terms, person)
-    if person is None and not _is_address_at(user, domains):
+    if person is None and (directory.record(user) or not _is_address_at(user, domains)):
         return
     name = person.id if person is not None else user
     informed = milestone in _INFORMS and _is_informed(approval, name, directory)

@@ -100,7 +100,7 @@ def words_of(approval: Approval, directory: Directory) -> str:
     """
     seen = masked(approval)
     call, origin = seen.call, seen.origin
-    requester = directory.find(origin.user)
+    requester = directory.record(origin.user)
     parts = (
         approval.id,
         origin.run,

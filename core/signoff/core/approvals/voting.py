@@ -219,7 +219,6 @@ def require_same_values(
         theirs = vote.decision.payload
         if vote.verdict is not Verdict.APPROVE or vote.by == said.by or _same(theirs, said.payload):
             continue
-        other = directory.get(vote.by)
         key, mine, standing = _difference(said.payload, theirs)
         if hide:
             seen = [values_without_hidden(one, hide) for one in (said.payload, theirs)]
@@ -227,7 +226,7 @@ def require_same_values(
             if seen[0] == seen[1]:
                 mine = standing = f"{key}: {HIDDEN}" if key else HIDDEN
         raise PayloadError(
-            f"{other.shown if other else vote.by} has approved this with {standing}, and you say "
+            f"{directory.shown(vote.by)} has approved this with {standing}, and you say "
             f"{mine}. All who approve have to say the same: approve it with the same values, "
             "reject it, or ask them to change theirs.",
             key=key,

@@ -211,7 +211,7 @@ def card(approval: Approval, directory: Directory) -> Card:
     """Return the card of an approval."""
     real, approval = approval, masked(approval)
     call, origin = approval.call, approval.origin
-    requester = directory.find(origin.user)
+    requester = directory.record(origin.user)
     claim = approval.claimed if approval.state is State.PENDING else None
     agent = one_line(origin.agent or origin.app)
     hint = approval.own_hint
@@ -324,8 +324,7 @@ def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
 
 
 def _name(identity: str, directory: Directory) -> str:
-    person = directory.find(identity)
-    return one_line(person.shown if person else identity)
+    return one_line(directory.shown(identity))
 
 
 def _names(identities: Iterable[str], directory: Directory) -> str:

@@ -70,6 +70,8 @@ class Person(Value):
             policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
             page. Approvers need no role.
+        active: Whether the person works here. Set it to ``false`` for people who have left: they
+            are not asked, cannot sign in and decide nothing, and their name stays on what they did.
         notify_requester: About what the person is told of their own requests, in place of what the
             policy says: any of ``waiting``, ``escalated``, ``decided`` and ``done``; ``[]`` for
             nothing.
@@ -91,6 +93,7 @@ class Person(Value):
     quiet_hours: bool | None = None
     limits: Limits = Field(default_factory=dict)
     roles: tuple[Role, ...] = ()
+    active: bool = True
     notify_requester: tuple[NotifyOn, ...] | None = None
     notify_by: tuple[str, ...] = ()
 
@@ -158,6 +161,9 @@ class PeopleSource(Protocol):
 class Directory:
     """All people, found by id or by address, with their queues and schedules.
 
+    Who is not active is not in it, as if they had left: only `record` and `shown` know them, and
+    what compares identities.
+
     Args:
         people: Their ids and addresses must be unique; `signoff config check` sees to it.
         queues: Groups of them, by unique names.
@@ -178,9 +184,11 @@ class Directory:
         time_zone: str = "UTC",
     ) -> None:
         self.generation = 0
-        self._by_id = {person.id: person for person in people}
+        everybody = {person.id: person for person in people}
+        self._by_id = {one.id: one for one in everybody.values() if one.active}
+        self._inactive = {one.id: one for one in everybody.values() if not one.active}
         self._proven: dict[str, Person] = {}
-        self._accounts = _Accounts(self._by_id)
+        self._accounts = _Accounts(everybody)
         self.queues: Mapping[str, Queue] = MappingProxyType({one.name: one for one in queues})
         self.schedules: Mapping[str, Schedule] = MappingProxyType(
             {one.name: one for one in schedules}
@@ -191,10 +199,11 @@ class Directory:
         # The first one rules, as it does in a list that is searched.
         self._ids: dict[str, str] = {}
         self._slack: dict[str, str] = {}
-        for person in self._by_id.values():
+        for person in everybody.values():
             for identity in (person.id, person.email, *person.aliases):
                 self._ids.setdefault(identity_key(identity), person.id)
-            self._slack.setdefault(person.slack, person.id)
+            if person.active:
+                self._slack.setdefault(person.slack, person.id)
 
     def __iter__(self) -> Iterator[Person]:
         return iter(self._by_id.values())
@@ -228,8 +237,42 @@ class Directory:
 
     def find(self, identity: str) -> Person | None:
         """Return the person whose id, address or alias this is."""
-        found = self._ids.get(identity_key(identity))
-        return self._by_id[found] if found is not None else None
+        return self._by_id.get(self._ids.get(identity_key(identity), ""))
+
+    @property
+    def inactive(self) -> Iterable[Person]:
+        """The people who are known and not active."""
+        return self._inactive.values()
+
+    def record(self, identity: str) -> Person | None:
+        """Return the person whose id, address or alias this is, active or not."""
+        found = self._ids.get(identity_key(identity), "")
+        return self._by_id.get(found) or self._inactive.get(found)
+
+    def shown(self, identity: str) -> str:
+        """Return the name of a person, active or not; the identity itself where it is nobody's."""
+        person = self.record(identity)
+        return person.shown if person is not None else identity
+
+    def why_missing(self, identity: str, of: str = "") -> str:
+        """Say why somebody is not in it: not known, or not active.
+
+        Args:
+            identity: Who, by id or address.
+            of: What they are named in, such as a queue.
+        """
+        person, where = self.record(identity), f" ({of})" if of else ""
+        if person is None:
+            return f"{identity or 'nobody'}{where} is not in the directory"
+        return f"{person.shown}{where} is not active"
+
+    def manager_of(self, person: Person) -> Person | None:
+        """Return the next manager above somebody who is active; None for nobody."""
+        seen, above = {person.id}, self.record(person.manager)
+        while above is not None and not above.active and above.id not in seen:
+            seen.add(above.id)
+            above = self.record(above.manager)
+        return above if above is not None and above.active else None
 
     def zone_of(self, identity: str) -> ZoneInfo:
         """Return the time zone in which a person reads times; that of the settings, if unknown."""
@@ -263,7 +306,7 @@ class Directory:
         """Say whether two identities (ids, addresses, aliases) are one person."""
         if identity_key(one) == identity_key(other):
             return True
-        person = self.find(one)
+        person = self.record(one)
         return person is not None and person.owns(other)
 
     def why_refused(self, requester: str) -> str:
@@ -284,7 +327,7 @@ class Directory:
         """
         if person.owns(identity):
             return True
-        known = self.find(identity)
+        known = self.record(identity)
         if known is not None:
             return self.is_one(person.id, known.id)
         return not forms(identity).isdisjoint(person.known_as)

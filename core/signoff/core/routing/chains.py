@@ -57,23 +57,26 @@ def climb(
 def _upwards(
     level: Level, directory: Directory, facts: Mapping[str, JsonValue], never: Collection[str]
 ) -> Iterator[Person]:
-    """Yield whom a level asks first, and the managers above, without those who never decide."""
+    """Yield whom a level asks first, and the managers above, without those who never decide.
+
+    Those who are not active are passed over.
+    """
     reference = level.ask[0]
-    skip, person = 0, directory.get(reference)
+    skip, person = 0, directory.record(reference)
     if person is None:
-        requester = directory.find(str(facts.get("user", "")))
-        person = directory.find(requester.manager) if requester is not None else None
+        requester = directory.record(str(facts.get("user", "")))
+        person = directory.record(requester.manager) if requester is not None else None
         # requester.manager is the first, requester.manager.manager the second.
         skip = max(reference.count(".") - 1, 0)
     seen = set[str]()
     while person is not None and person.id not in seen:
         seen.add(person.id)
         one = person
-        if not any(directory.may_be(one, other) for other in never):
+        if one.active and not any(directory.may_be(one, other) for other in never):
             skip -= 1
             if skip < 0:
                 yield one
-        person = directory.find(one.manager)
+        person = directory.record(one.manager)
 
 
 def _stage(level: Level, person: Person, number: int) -> Level:

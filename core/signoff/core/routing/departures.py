@@ -24,7 +24,7 @@ def why_gone(person_id: str, directory: Directory, now: datetime) -> str:
     """Say in words why somebody does not answer: away, or gone; "" where they are here."""
     person = directory.get(person_id)
     if person is None:
-        return f"{person_id} is not in the directory any more"
+        return f"{directory.why_missing(person_id)} any more"
     absence = person.absence(now)
     return f"{person.shown} is away until {absence.end}" if absence is not None else ""
 

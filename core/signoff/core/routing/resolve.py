@@ -220,7 +220,8 @@ class _Search:
         while (absence := acting.absence(self.now)) is not None:
             following = self.directory.find(absence.delegate)
             if following is None:
-                known = f"; {absence.delegate} is not in the directory" * bool(absence.delegate)
+                missing = self.directory.why_missing(absence.delegate)
+                known = f"; {missing}" * bool(absence.delegate)
                 self.notes.append(f"{acting.shown} is away until {absence.end}{known}")
                 return None
             if following.id in way:
@@ -253,27 +254,28 @@ class _Search:
         return "may not decide this"
 
     def _people(self, ids: Iterable[str], of: str) -> Iterator[Person]:
-        where = f" ({of})" if of else ""
         for one in ids:
             person = self.directory.get(one)
             if person is None:
-                self.notes.append(f"{one}{where} is not in the directory")
+                self.notes.append(self.directory.why_missing(one, of))
             else:
                 yield person
 
     def _manager(self, below: str, nth: int) -> Iterator[Person]:
-        """Yield the nth manager above somebody, of those who are not barred."""
-        person, seen = self.directory.find(below), set[str]()
+        """Yield the nth manager above somebody, of those who are active and not barred."""
+        person, seen = self.directory.record(below), set[str]()
         if person is None:
-            self.notes.append(f"{below or 'nobody'} is not in the directory: no manager")
+            self.notes.append(f"{self.directory.why_missing(below)}: no manager")
         while person is not None:
             seen.add(person.id)
-            manager = self.directory.find(person.manager)
+            manager = self.directory.record(person.manager)
             if manager is None:
                 self.notes.append(f"{person.shown} has no manager in the directory")
             elif manager.id in seen:
                 self.notes.append(f"{manager.shown} is a manager of their own manager")
                 return
+            elif not manager.active:
+                self.notes.append(f"{manager.shown} is not active; the next manager is asked")
             elif not self._is_barred(manager):
                 nth -= 1
                 if not nth:
@@ -308,6 +310,6 @@ class _Search:
         for one in on_call:
             person = self.directory.find(one)
             if person is None:
-                self.notes.append(f"{one} (schedule:{name}) is not in the directory")
+                self.notes.append(self.directory.why_missing(one, f"schedule:{name}"))
             else:
                 yield person

@@ -91,18 +91,25 @@ def _why(notes: Sequence[str]) -> str:
 
 def _without_manager(reference: str, directory: Directory) -> Iterator[Vacancy]:
     """Name the people whose manager is missing, except those at the top, who are managers."""
-    above = {found.id for one in directory if (found := directory.find(one.manager)) is not None}
+    managers = {one.id: directory.manager_of(one) for one in directory}
+    above = {one.id for one in managers.values() if one is not None}
     people = [
-        one for one in directory if directory.find(one.manager) is None and one.id not in above
+        one
+        for one in directory
+        # Above those at the top there never was anybody, so nobody can have left.
+        if managers[one.id] is None and (one.id not in above or directory.record(one.manager))
     ]
     if people:
-        yield Vacancy(seat=reference, why=f"{_names(people)} {_has(people)} no manager")
+        left = (directory.record(one.manager) for one in people)
+        gone = [f"{one.shown} is not active" for one in dict.fromkeys(left) if one is not None]
+        why = f" ({_why(gone)})" if gone else ""
+        yield Vacancy(seat=reference, why=f"{_names(people)} {_has(people)} no manager{why}")
 
 
 def _roles(directory: Directory, now: datetime) -> Iterator[Vacancy]:
-    """Name the roles whose holders are all away."""
+    """Name the roles whose holders are all away or not active."""
     for role in Role:
-        holders = [one for one in directory if role in one.roles]
+        holders = [one for one in (*directory, *directory.inactive) if role in one.roles]
         reasons = [why_gone(one.id, directory, now) for one in holders]
         if holders and all(reasons):
             yield Vacancy(seat=f"role {role.value}", why=_why(reasons))

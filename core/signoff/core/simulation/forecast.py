@@ -168,9 +168,8 @@ class Timeline(Value):
     def title(self, directory: Directory) -> str:
         """Return what the request would be called, "" where its policy has no title."""
         args, hide, user = self.facts.get("args"), self.terms.hide, str(self.facts.get("user", ""))
-        person = directory.find(user)
         names = {name: str(self.facts.get(name, "")) for name in ("agent", "app", "tool")}
-        names |= {"requester": person.shown if person else user}
+        names |= {"requester": directory.shown(user)}
         names["agent"] = names["agent"] or names["app"]
         given = args if isinstance(args, dict) else {}
         return title_of(self.terms.title, without_hidden(given, hide), names)

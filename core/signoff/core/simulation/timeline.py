@@ -350,7 +350,7 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
     """Return what an answer makes of an approval; where it does not count, why."""
     person, directory = world.directory.get(said.by), world.directory
     if person is None:
-        why = f"there is nobody called {said.by}"
+        why = directory.why_missing(said.by)
         return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
     # Nothing is sent in a simulation, so nothing is cut.
     cards = (one.model_copy(update={"shown": Shown.COMPLETE}) for one in approval.asked)

@@ -27,28 +27,9 @@ from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.sessions.database import POSTGRES, TextSessionService
 from signoff.worker.adk.sessions.redis import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
+from signoff.worker.agent_folders import app_names
 
 log = structlog.get_logger(__name__)
-
-
-def app_names(folder: Path) -> list[str]:
-    """Return the names of the agent folders, as `adk web` would list them.
-
-    Raises:
-        ConfigError: There is no such folder.
-    """
-    if not folder.is_dir():
-        raise ConfigError(
-            f"{folder} is not a folder. It holds one folder for each agent, as for `adk web`.",
-            key="agents.folder",
-        )
-    return sorted(
-        one.name
-        for one in folder.iterdir()
-        if one.is_dir()
-        and not one.name.startswith((".", "_"))
-        and any((one / name).is_file() for name in ("agent.py", "__init__.py", "root_agent.yaml"))
-    )
 
 
 def session_service(url: str, folder: Path) -> BaseSessionService:

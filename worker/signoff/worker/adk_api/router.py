@@ -21,7 +21,6 @@ from signoff.broker.submit import submit
 from signoff.core.access.scopes import Scope
 from signoff.core.approvals.run import Watch
 from signoff.core.base.hiding import Hidden
-from signoff.worker.adk.apps import app_names
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.answering import Answering, Turn
 from signoff.worker.adk_api.artifacts import Artifacts
@@ -34,6 +33,7 @@ from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import Onlookers
 from signoff.worker.adk_api.web import make_web_router
 from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.agent_folders import app_names
 
 log = structlog.get_logger(__name__)
 

@@ -128,8 +128,7 @@ class _Names:
         self._directory, self._zone = directory, zone
 
     def __call__(self, identity: object) -> str:
-        person = self._directory.find(str(identity)) if identity else None
-        return one_line(person.shown if person else str(identity or ""))
+        return one_line(self._directory.shown(str(identity or "")))
 
     def all(self, people: object) -> str:
         """Name several."""

@@ -122,7 +122,7 @@ def may_answer(approval: Approval, person: Person, directory: Directory, now: da
 
 def names(people: Iterable[str], directory: Directory) -> str:
     """Name people, the first of them where there are many."""
-    found = [one_line(one.shown if (one := directory.find(id_)) else id_) for id_ in people]
+    found = [one_line(directory.shown(id_)) for id_ in people]
     more = len(found) - _MOST_NAMES
     return ", ".join(found[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 

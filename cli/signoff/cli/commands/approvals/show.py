@@ -346,8 +346,7 @@ def asked_for(approval: Approval, directory: Directory) -> str:
 
 
 def _name(directory: Directory, identity: str) -> str:
-    person = directory.find(identity) if identity else None
-    return person.shown if person else identity
+    return directory.shown(identity)
 
 
 def _short(text: str, most: int = 60) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -65,9 +65,23 @@ def print_approvers(
 
 
 def print_timeline(
-    timeline: Timeline, directory: Directory, zone: tzinfo, *, approving: bool = False
+    timeline: Timeline,
+    directory: Directory,
+    zone: tzinfo,
+    *,
+    bundles: tuple[int, timedelta] | None = None,
+    approving: bool = False,
 ) -> None:
-    """Print which policy rules, and what happens when; times are shown in a zone."""
+    """Print which policy rules, and what happens when.
+
+    Args:
+        timeline: What happens.
+        directory: The people.
+        zone: Where times are shown.
+        bundles: How many cards somebody gets one by one within which time; None where cards are
+            never bundled.
+        approving: Whether everybody is taken to approve.
+    """
     out = console()
     facts = timeline.facts
     args = facts["args"] if isinstance(facts["args"], dict) else {}
@@ -93,6 +107,8 @@ def print_timeline(
         for line in rest:
             add(steps, "", "", "", line)
     out.print(steps)
+    if any(step.asked for step in timeline.steps):
+        out.print(Text("\ncards: ", style="bold"), Text(_bundled(timeline, bundles)), sep="")
     words, colour = _ENDS[timeline.end]
     if timeline.allowed is not None:
         above = ", ".join(_name(directory, one) for one in timeline.above) or "nobody"
@@ -114,6 +130,19 @@ def print_timeline(
         out.print(Text("grants: ", style="bold"), Text(one_line(may)), sep="")
 
 
+def _bundled(timeline: Timeline, bundles: tuple[int, timedelta] | None) -> str:
+    """Say when a card would become part of a bundle: that depends on the other cards."""
+    urgent = [timeline.terms.asking(one.level).urgent for one in timeline.rungs]
+    if all(urgent):
+        return "urgent, so each is sent at once and on its own"
+    if bundles is None or not bundles[0]:
+        return "each is sent on its own"
+    over, within = bundles
+    at_most = f"somebody who gets more than {over} within {format_duration(within)}"
+    others = "; those of urgent levels never wait" if any(urgent) else ""
+    return f"{at_most} gets the others together, as one message{others}"
+
+
 def at_zone(moment: datetime, zone: tzinfo) -> str:
     """Write a moment as clocks of a zone show it, with the day of the week and its offset."""
     here = moment.astimezone(zone)
@@ -124,8 +153,8 @@ def at_zone(moment: datetime, zone: tzinfo) -> str:
 def _from(timeline: Timeline, directory: Directory) -> str:
     user, app, agent = (str(timeline.facts[key]) for key in ("user", "app", "agent"))
     place = f"{app}/{agent}" if agent else app
-    who = directory.find(user) if user else None
-    parts = [f"of {place}" if place else "", f"asked for by {who.shown if who else user or '?'}"]
+    who = directory.shown(user) if user else "?"
+    parts = [f"of {place}" if place else "", f"asked for by {who}"]
     return " ".join(part for part in parts if part)
 
 
@@ -217,8 +246,7 @@ def _asked(step: Step, person: str, directory: Directory) -> str:
 
 
 def _name(directory: Directory, person: str) -> str:
-    found = directory.get(person)
-    return found.shown if found else person
+    return directory.shown(person)
 
 
 def _value(value: JsonValue) -> str:

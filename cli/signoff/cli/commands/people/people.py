@@ -49,7 +49,8 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         found = set(await enrolled(decisions.ledger))
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
-        away = {one.id: one.absence(now) for one in directory}
+        people = [*directory, *directory.inactive]
+        away = {one.id: one.absence(now) for one in people}
         if as_json:
             write_json(
                 [
@@ -58,13 +59,13 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
                         "enrolled": one.id in found,
                         "away_now": away[one.id] is not None,
                     }
-                    for one in directory
+                    for one in people
                 ]
             )
             return
         made = shows.table("id", "name", "address", "away", "enrolled")
-        for one in directory:
-            words = _words(away[one.id])
+        for one in people:
+            words = _words(away[one.id]) if one.active else "not active"
             shows.add(made, one.id, one.name, one.email, words, "yes" if one.id in found else "")
         shows.console().print(made)
 

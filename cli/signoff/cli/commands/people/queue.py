@@ -224,8 +224,7 @@ def _details(found: list[Approval], directory: Directory, now: datetime) -> Tabl
 
 
 def _name(directory: Directory, identity: str) -> str:
-    person = directory.find(identity)
-    return person.shown if person else identity
+    return directory.shown(identity)
 
 
 def _shown(
