@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from signoff.broker.monitoring.metrics import METRICS
 from signoff.core.base.durations import Span, format_duration
 from signoff.core.policies.policy import Policy
 
@@ -51,13 +52,44 @@ from the code by `make docs`.
 """
 
 
+_METRICS_INTRO = """\
+# Metrics
+
+`/metrics` exports these with `[metrics] enabled = true`: see [monitor](../how-to/monitor.md). A
+label has at most 100 values; what comes after them counts as `other`. Each process also exports
+`process_cpu_seconds_total`, `process_resident_memory_bytes` and the other metrics of that kind.
+
+This page is generated from the code by `make docs`.
+
+| metric | type | labels | meaning | from |
+|---|---|---|---|---|"""
+
+_EXPORTERS = {
+    "all": "each process",
+    "worker": "workers",
+    "channels": "channels",
+    "ledger": "gateways, about the ledger",
+}
+
+
 def pages() -> dict[Path, str]:
     """Return the generated pages by path."""
     return {
         REFERENCE / "settings.md": settings_page(),
         REFERENCE / "cli.md": cli_page(),
         REFERENCE / "api.md": api_reference(),
+        REFERENCE / "metrics.md": metrics_page(),
     }
+
+
+def metrics_page() -> str:
+    """Return the reference of the metrics."""
+    rows = [
+        f"| `{one.name}` | {one.kind.value} | {', '.join(f'`{label}`' for label in one.labels)} | "
+        f"{one.text} | {_EXPORTERS[one.of]} |"
+        for one in METRICS.values()
+    ]
+    return "\n".join([_METRICS_INTRO, *rows, ""])
 
 
 def api_reference() -> str:

@@ -46,7 +46,14 @@ async def ended(
     return await ledger.run(run.id), await ledger.approvals([one.id for one in approvals])
 
 
-async def seeded(ledger: Ledger, count: int, *, waiting: int = 0, start: int = 0) -> list[str]:
+async def seeded(
+    ledger: Ledger,
+    count: int,
+    *,
+    waiting: int = 0,
+    start: int = 0,
+    ago: timedelta = timedelta(),
+) -> list[str]:
     """Write many runs with an approval each, as if all had happened; return the ids of the ended.
 
     Args:
@@ -54,9 +61,10 @@ async def seeded(ledger: Ledger, count: int, *, waiting: int = 0, start: int = 0
         count: How many have ended.
         waiting: How many more still wait.
         start: The number of the first.
+        ago: How long ago all of it was.
     """
     everybody = people()
-    now, changes, ids = await ledger.now(), list[Change](), list[str]()
+    now, changes, ids = await ledger.now() - ago, list[Change](), list[str]()
     for number in range(start, start + count + waiting):
         is_over = number < start + count
         run = Run(

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
+from urllib.request import urlopen
 
 import pytest
 import redis
@@ -50,6 +51,43 @@ def plain_redis(folder: Path, *, login: str = "", **settings: str) -> Iterator[s
         with redis.Redis.from_url(url, retry=Retry(ConstantBackoff(0.05), 400)) as client:
             client.ping()
         yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def program(name: str, package: str) -> str:
+    """Return the path of a program."""
+    return shutil.which(name) or missing(name, f"apt-get install {package}")
+
+
+@contextmanager
+def prometheus(folder: Path, config: Path) -> Iterator[str]:
+    """Start a Prometheus on loopback that keeps everything in a folder, and yield its URL.
+
+    Args:
+        folder: Where its data and its log are.
+        config: What it scrapes.
+    """
+    server, port = program("prometheus", "prometheus"), free_port()
+    command = [
+        server,
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (folder / "prometheus.log").open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=5):
+                break
+            time.sleep(0.1)
+        else:
+            log = (folder / "prometheus.log").read_text()
+            pytest.fail(f"Prometheus did not start: {log[-500:]}")
+        yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()

@@ -33,7 +33,7 @@ from signoff.core.directory.people import Person
 from signoff.core.policies.policy import Policy
 
 GOLDEN = Path(__file__).parents[1] / "core" / "golden"
-READERS: dict[str, Callable[[int, str], Record]] = {
+READERS: Mapping[str, Callable[[int, str], Record]] = {
     "approvals": read_approval,
     "runs": read_run,
     "grants": read_grant,

@@ -93,6 +93,7 @@ COMMANDS = {
     "runs show",
     "slack manifest",
     "tail",
+    "top",
     "tokens create",
     "tokens list",
     "tokens revoke",

@@ -34,6 +34,18 @@ ask = ["cleo", "mara"]
 SHA = f'sha256 = "{"0" * 64}"\n'
 
 BAD = {
+    "metrics that anybody can read": (
+        GOOD + '[gateway]\nhost = "0.0.0.0"\n[metrics]\nenabled = true\n',
+        "metrics.token",
+        "other machines can reach the metrics",
+        "error",
+    ),
+    "metrics of a worker that anybody can read": (
+        GOOD + '[metrics]\nenabled = true\nhost = "0.0.0.0"\n',
+        "metrics.token",
+        "other machines can reach the metrics",
+        "error",
+    ),
     "two people of one id": (
         GOOD.replace('id = "cleo"', 'id = "mara"')
         .replace('["cleo"]', '["mara"]')

@@ -14,7 +14,13 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from signoff.broker.server.embedded import free_port
-from signoff.cli.composition.credentials import WITHHELD, gets, own_content, own_environment
+from signoff.cli.composition.credentials import (
+    MAILBOX,
+    WITHHELD,
+    gets,
+    own_content,
+    own_environment,
+)
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.check import check, require
@@ -44,6 +50,7 @@ NEEDED: dict[str, set[str]] = {
     "inbox.oidc.client_secret": {"gateway"},
     "webhooks.secrets": {"channels"},
     "channels": {"channels", "gateway"},
+    "metrics.token": {"worker", "channels", "gateway"},
 }
 """Every secret of the settings, and the processes that work with it."""
 
@@ -72,7 +79,7 @@ def test_every_secret_of_the_settings_has_its_processes() -> None:
     assert set(secrets_of(Settings)) | WITH_PASSWORDS == set(NEEDED)
     found = {path: {kind for kind in KINDS if gets(kind, path)} for path in NEEDED}
     assert found == NEEDED
-    assert not any(gets("mailbox", path) for path in NEEDED)
+    assert not any(gets(MAILBOX, path) for path in NEEDED)
     assert set(WITHHELD) == {*KINDS, "mailbox"}
 
 

@@ -170,7 +170,7 @@ def test_levels_of_a_policy(invoke: Invoke, settings_file: Path) -> None:
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert lines[-1] == "grants: Cleo Park may approve up to 20 calls like it for up to 4h"
-    assert lines[lines.index("when after what") + 1 : -3] == [
+    assert lines[lines.index("when after what") + 1 : -5] == [
         "Fri 2026-11-20 16:00 CET asked level 1: until Fri 2026-11-20 18:00 CET",
         "Mara Lind (requester.manager) by email (mara@example.com)",
         "Fri 2026-11-20 17:00 CET +1h reminded Mara Lind",

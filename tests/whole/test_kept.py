@@ -8,9 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from archiving import seeded
 from promises.plant import ROOT, Plant, plant
 from signoff.broker.archive.archiver import Archiver
 from signoff.broker.archive.files import ArchiveFiles
+from signoff.broker.archive.reading import items
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.submit import submit
 
@@ -83,9 +85,18 @@ async def lasting(ledger: Ledger) -> dict[str, Any]:
 
 async def test_nothing_of_an_ended_run_stays(tmp_path: Path) -> None:
     """After archiving Redis has the same keys and as many members, however many runs there were."""
-    async with plant(tmp_path, "worker", "channels", "gateway") as built:
-        ledger, found = built.parts.ledger, []
-        archiver = Archiver(ledger, ArchiveFiles(tmp_path / "archive"), after=timedelta())
+    retention = '[retention]\nafter = "1m"\n'
+    async with plant(tmp_path, gateway=retention) as built:
+        ledger, found = built.parts.ledger, list[dict[str, Any]]()
+        files = ArchiveFiles(tmp_path / ".signoff" / "archive")
+        archiver = Archiver(ledger, files, after=timedelta())
+        # A channels process archives by itself what is old enough when it starts.
+        await seeded(ledger, 2, ago=timedelta(minutes=5))
+        await built.start("worker", "channels", "gateway")
+        async with asyncio.timeout(PATIENCE):
+            while await ledger.recent_runs():  # noqa: ASYNC110 -- in another process
+                await asyncio.sleep(0.1)
+        assert len([one async for one in items(ledger, files) if one.record.kind == "run"]) == 2
         for many in (1, 2):
             await approved(built, many, start=len(found) * 10)
             await lasting(ledger)

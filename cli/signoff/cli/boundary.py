@@ -25,6 +25,7 @@ _EXTRAS: Final = {
     "google": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
+    "opentelemetry": ("otel", "OpenTelemetry"),
 }
 """Which extra brings a package, and the name of the distribution that has it."""
 

@@ -16,6 +16,7 @@ from typing import Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from signoff.broker.monitoring import tracing
 from signoff.cli.config.sections import LogSettings
 from signoff.cli.terminal import printable_json
 from signoff.core.base.shown_text import visible
@@ -45,6 +46,7 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
     bounds = Bounds()
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        tracing.with_trace_ids,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _exceptions(full=settings.format == "json"),

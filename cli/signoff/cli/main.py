@@ -29,6 +29,7 @@ from signoff.cli.commands import (
     serve,
     slack,
     tail,
+    top,
     webhooks,
 )
 from signoff.cli.commands.approvals import approvals, card, grants
@@ -120,6 +121,7 @@ app.add_typer(mail.app, name="mail")
 app.add_typer(slack.app, name="slack")
 app.command()(card.card)
 app.command()(tail.tail)
+app.command()(top.top)
 app.add_typer(mailbox.app, name="mailbox")
 
 

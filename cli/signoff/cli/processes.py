@@ -34,6 +34,7 @@ from signoff.broker.timers.vacancies import Vacancies
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.kinds import name as process_name
+from signoff.cli.composition.monitoring import count, exported, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
@@ -265,8 +266,9 @@ async def _serve(settings: Settings) -> int:
     from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
+    found = count(settings, "gateway")
     reloader = Reloader(settings, "gateway", _renewing(parts))
-    app, mail = assemble(parts, reloader)
+    app, mail = assemble(parts, found, reloader)
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -289,6 +291,7 @@ async def _serve(settings: Settings) -> int:
         signal.signal(number, lambda *_: None)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     async with AsyncExitStack() as stack:
+        stack.enter_context(traced(settings, "gateway"))
         stack.push_async_callback(parts.ledger.close)
         await parts.ledger.now()
         if settings.gateway.adk:
@@ -343,8 +346,11 @@ def _consume(
     Raises:
         LedgerUnavailable: Redis cannot be reached at the start. Later on it is waited for.
         BrokerUnavailable: The broker cannot be reached, after several tries.
+        ConfigError: The port of its metrics is taken.
     """
     with ExitStack() as stack:
+        ports = stack.enter_context(exported(parts.settings, kind, stages))
+        stack.enter_context(traced(parts.settings, kind))
         loop = LoopThread()
         stack.callback(loop.stop)
         stack.callback(lambda: loop.run(parts.ledger.close()))
@@ -365,7 +371,7 @@ def _consume(
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
-            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads),
+            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads, **ports),
         )
         worker.stopping = stopping
         reloader = Reloader(parts.settings, kind, _renewing(parts), renew)

@@ -20,6 +20,7 @@ from signoff.broker.effects import moved
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import StaffStage, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
@@ -182,18 +183,24 @@ class Decisions:
 
         async def attempt() -> Outcome:
             here = seen.pop() if seen else await self.ledger.current(approval_id)
-            try:
-                change, taken = await self._made(here, move, actor, extras)
-            except REFUSALS as error:
-                if move.automatic:
-                    return Refused(here.approval, error)
-                return await self._refused(
-                    here.approval, error, actor, _wanted(move), extras, now=here.now
-                )
-            await self.ledger.commit(change)
-            return taken
+            with tracing.span("decide", here.approval, move=move.name, channel=actor.channel):
+                return await self._taken(here, move, actor, extras)
 
         return await self.ledger.decide_again(attempt)
+
+    async def _taken(self, here: Current, move: Move, actor: Actor, extras: Extras) -> Outcome:
+        try:
+            change, taken = await self._made(here, move, actor, extras)
+        except REFUSALS as error:
+            if move.automatic:
+                return Refused(here.approval, error)
+            return await self._refused(
+                here.approval, error, actor, _wanted(move), extras, now=here.now
+            )
+        await self.ledger.commit(change)
+        if not move.automatic:
+            metrics.record(metrics.ANSWERS, actor.channel, "taken")
+        return taken
 
     async def check(self, approval_id: str, move: Move, actor: Actor) -> Outcome:
         """Judge a move without making it; a refusal is audited as by `take`.
@@ -382,6 +389,7 @@ class Decisions:
         if extras.on_commit is not None:
             await extras.on_commit(change, refused)
         await self.ledger.commit(change)
+        metrics.record(metrics.REFUSALS, actor.channel, type(error).__name__)
         log.info(
             "decision.refused",
             approval=approval.id,

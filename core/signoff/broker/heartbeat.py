@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import to_ms
 
 TTL: Final = 15
 """Seconds for which one beat holds; beat every five."""
@@ -24,8 +25,9 @@ async def beat(ledger: Ledger, kind: str, name: str, state: str = "") -> None:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    async with ledger.store.translated_client() as client:
-        await client.set(f"{ledger.store.prefix}alive:{kind}:{name}", state or "1", px=TTL * 1000)
+    await ledger.store.script(
+        "beat", f"{kind}:{name}", TTL * 1000, ledger.store.now_ms(), state or "1"
+    )
 
 
 async def alive(ledger: Ledger) -> dict[str, list[str]]:
@@ -34,10 +36,13 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
+    now = to_ms(await ledger.now())
+    (scores,) = await ledger.store.scored(["processes"])
     found: dict[str, list[str]] = {}
-    for key in await ledger.store.keys("alive:"):
-        _, kind, name = key.split(":", 2)
-        found.setdefault(kind, []).append(name)
+    for process, until in scores.items():
+        kind, name = process.split(":", 1)
+        if until > now:
+            found.setdefault(kind, []).append(name)
     return found
 
 

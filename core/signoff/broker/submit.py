@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from signoff.broker.effects import send_work
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import tracing
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import Conflict, InvalidRun
 
@@ -43,6 +44,30 @@ async def submit(
         InvalidRun: The message is empty or too long, or an id has forbidden characters.
         LeaseLost: What `also` needs is held by somebody else.
     """
+    with tracing.span("submit", app=app):
+        return await _submitted(
+            ledger,
+            app,
+            message,
+            user=user,
+            session=session,
+            run_id=run_id,
+            watched=watched,
+            also=also,
+        )
+
+
+async def _submitted(
+    ledger: Ledger,
+    app: str,
+    message: str,
+    *,
+    user: str,
+    session: str,
+    run_id: str,
+    watched: Watch,
+    also: Change | None,
+) -> Run:
     now = await ledger.now()
     try:
         run = Run(
@@ -52,7 +77,7 @@ async def submit(
             session=session or f"s_{secrets.token_hex(8)}",
             message=message,
             submitted_at=now,
-            trace=secrets.token_hex(16),
+            trace=tracing.trace_id() or secrets.token_hex(16),
             watched=watched,
         )
     except ValidationError as error:

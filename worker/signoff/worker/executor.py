@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import random
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -17,6 +18,7 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.runs import PUT_OFF, Taken, claim_runs, read_again
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run, RunState
@@ -159,7 +161,8 @@ class Executor:
                 async with held(
                     self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
                 ) as hold:
-                    again = await self._advance(work, run, approvals, hold)
+                    with tracing.span(*_span_of(work, run), follows=approvals):
+                        again = await self._advance(work, run, approvals, hold)
                     await live.look_up(self.ledger, run)
                     return again
         except RunNotFound as error:
@@ -205,11 +208,14 @@ class Executor:
         try:
             if run.waiting and not await self.runtime.resumes_each(run, approvals):
                 return await self._wait_for_the_rest(run, hold)
-            turn = await (
-                self.runtime.resume(run, answered, hold.fence)
-                if resuming
-                else self.runtime.start(run, hold.fence)
-            )
+            phase = "resume" if resuming else "start"
+            with _measured(run, phase) as turns:
+                turn = await (
+                    self.runtime.resume(run, answered, hold.fence)
+                    if resuming
+                    else self.runtime.start(run, hold.fence)
+                )
+                turns.append(turn)
             return await self._turn_ended(run, hold, turn, {one.id for one in answered})
         except (LeaseLost, Conflict):
             raise
@@ -271,6 +277,7 @@ class Executor:
 
     async def _failed(self, run: Run, hold: Hold, error: Exception) -> bool:
         problem = _in_words(error)
+        tracing.failed(error)
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             if turn_results.started_and_not_finished(approvals):
@@ -343,6 +350,24 @@ class Executor:
         # The reconciler rings when it is due.
         await hold.end(Change().retry(item, after=after))
         return True
+
+
+def _span_of(work: StartRun | ResumeRun, run: Run) -> tuple[str, Run]:
+    return ("resume" if isinstance(work, ResumeRun) else "start"), run
+
+
+@contextlib.contextmanager
+def _measured(run: Run, phase: str) -> Iterator[list[Turn]]:
+    """Measure a turn, which the body puts into the list when it has ended."""
+    began, turns = time.monotonic(), list[Turn]()
+    metrics.record(metrics.TURNS)
+    try:
+        yield turns
+    finally:
+        result = "failed" if not turns else "paused" if turns[0].pauses else "completed"
+        took = time.monotonic() - began
+        metrics.record(metrics.TURNS, value=-1)
+        metrics.record(metrics.TURN_SECONDS, run.app, phase, result, value=took)
 
 
 def _cause(error: BaseException) -> BaseException:

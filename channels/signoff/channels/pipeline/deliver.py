@@ -14,6 +14,7 @@ from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import tracing
 from signoff.broker.work import (
     AskRequester,
     BundleWork,
@@ -176,7 +177,10 @@ class Delivery:
         for item_id in (*gathered.later, *gathered.gone):
             del messages[item_id]
         items = [item for item in items if item.id not in gathered.gone]
-        results = await self._deliver(messages)
+        sent = [legible(approvals[approval_of(item)]) for item in items if item.id in messages]
+        with tracing.spans("deliver", sent, channel=self._channel.name):
+            came = await deliver_each(self._channel, list(messages.values()))
+        results = dict(zip(messages, came, strict=True))
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
@@ -194,13 +198,6 @@ class Delivery:
             return self._record(item, approval, results[item.id], messages[item.id], now)
 
         await commit_each(self._ledger, items, build, _give_up)
-
-    async def _deliver(self, messages: dict[str, Message]) -> dict[str, Result]:
-        """Return the results by item id."""
-        if not messages:
-            return {}
-        results = await deliver_each(self._channel, list(messages.values()))
-        return dict(zip(messages, results, strict=True))
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""

@@ -205,7 +205,7 @@ def dead_letter(change: Change, item: Item, problem: str) -> Change:
         "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem
     )
     record = {"stage": item.stage, "id": item.id, "body": body, "problem": problem}
-    return change.put_dead(f"{item.stage}:{item.id}:{item.token}", record).ack(item)
+    return change.put_dead(item.stage, f"{item.id}:{item.token}", record).ack(item)
 
 
 def _built(

@@ -9,9 +9,10 @@ from typing import Any
 import structlog
 
 from signoff.broker.ledger.change import Change, Item
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import Bundling
 from signoff.channels.pipeline.outbox import MOST_ATTEMPTS, backoff
-from signoff.channels.pipeline.port import Channel, Message, Refused, Result, Retry
+from signoff.channels.pipeline.port import Channel, Delivered, Message, Refused, Result, Retry
 from signoff.channels.pipeline.route import route_again
 from signoff.channels.pipeline.targets import EMAIL
 from signoff.core.approvals import deliveries
@@ -20,14 +21,29 @@ from signoff.core.approvals.approval import Approval, State
 log = structlog.get_logger(__name__)
 
 
-async def deliver_each(channel: Channel, messages: Sequence[Message]) -> Sequence[Result]:
+async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Result]:
     """Return what came of delivering messages; see `Channel.deliver`."""
+    if not messages:
+        return []
     try:
-        return await channel.deliver(messages)
+        results = list(await channel.deliver(messages))
     except Exception as error:
         # The port forbids it; a channel that does it all the same stops nobody else.
         log.exception("delivery.channel_failed", channel=channel.name)
-        return [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+        results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
+    for result in results:
+        metrics.record(metrics.DELIVERIES, channel.name, _name_of(result))
+    return results
+
+
+def _name_of(result: Result) -> str:
+    match result:
+        case Delivered():
+            return "delivered"
+        case Refused():
+            return "refused"
+        case Retry(counted=counted):
+            return "retry" if counted else "waits"
 
 
 def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:

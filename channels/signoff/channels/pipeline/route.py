@@ -16,6 +16,7 @@ from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.limits.allowances import Allowances
+from signoff.broker.monitoring import tracing
 from signoff.broker.work import (
     AnnounceMilestone,
     ApproveEdit,
@@ -110,7 +111,7 @@ class Router:
         """Route leased items; see `commit_each` for what happens to one that fails."""
         await self._decisions.roster.refresh()
         rest = [item for item in items if not await self._is_decided(item)]
-        await commit_each(self._ledger, rest, self._route, self._give_up)
+        await commit_each(self._ledger, rest, self._traced_route, self._give_up)
 
     async def _is_decided(self, item: Item) -> bool:
         """Decide what needs nobody to be asked, and acknowledge it; return whether that was done.
@@ -191,6 +192,10 @@ class Router:
             seats = seats[:1]
         # A grant stands for its giver alone, not for whom they stand in.
         return choice.terms, [seat.person for seat in seats if not seat.instead_of]
+
+    def _traced_route(self, item: Item, approval: Approval, now: datetime) -> Change:
+        with tracing.span("route", approval, work=item.work.work):
+            return self._route(item, approval, now)
 
     def _route(  # noqa: PLR0911 -- one for each kind
         self, item: Item, approval: Approval, now: datetime

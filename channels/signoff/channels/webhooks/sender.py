@@ -16,6 +16,7 @@ import structlog
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import metrics
 from signoff.broker.work import PostWebhook
 from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
 from signoff.channels.web.signatures import sign
@@ -94,6 +95,10 @@ class Sender:
         async def one(item: Item) -> None:
             async with window:
                 outcome = await self._post(item)
+                came = (
+                    "delivered" if not outcome.problem else "refused" if outcome.final else "retry"
+                )
+                metrics.record(metrics.DELIVERIES, item.stage, came)
                 try:
                     await self._ledger.commit(self._record(item, outcome))
                 except (Conflict, LeaseLost) as error:

@@ -77,6 +77,7 @@ async def _with_decisions(
     from signoff.broker.decisions import Decisions  # noqa: PLC0415 -- redis takes a while to import
     from signoff.broker.ledger.ledger import Ledger  # noqa: PLC0415
     from signoff.broker.ledger.store import Store  # noqa: PLC0415
+    from signoff.cli.composition.monitoring import COMMAND, handed_over, traced  # noqa: PLC0415
 
     bell = None
     if rings:
@@ -87,7 +88,9 @@ async def _with_decisions(
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     ledger = Ledger(store, bell)
     try:
-        return await work(Decisions(ledger, settings.everybody))
+        with traced(settings, COMMAND):
+            async with handed_over(settings, ledger):
+                return await work(Decisions(ledger, settings.everybody))
     finally:
         await ledger.close()
 

@@ -50,6 +50,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "inbox",
         "webhooks",
         "channels",
+        "metrics",
     ),
 }
 """Tables and keys that a kind of process does not get; ``*`` is any name."""

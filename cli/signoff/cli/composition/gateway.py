@@ -14,18 +14,23 @@ from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import Listener, make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
 
 if TYPE_CHECKING:
+    from signoff.broker.monitoring.exposition import Metrics
     from signoff.cli.config.settings import Settings
 
 
-def assemble(parts: Parts, *more: Listener) -> tuple[FastAPI, MailServer | None]:
+def assemble(
+    parts: Parts, found: Metrics | None = None, *more: Listener
+) -> tuple[FastAPI, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
     Args:
         parts: What every process is made of.
+        found: The metrics of this process, None where it has none.
         more: What else runs beside the routes.
     """
     settings = parts.settings
@@ -42,6 +47,11 @@ def assemble(parts: Parts, *more: Listener) -> tuple[FastAPI, MailServer | None]
         app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
     if settings.inbox.url:
         app.include_router(make_inbox_router(parts.decisions, settings.inbox))
+    if found is not None:
+        from signoff.channels.web.scrape import make_metrics_router  # noqa: PLC0415 -- prometheus-client
+
+        token = settings.metrics.token.get_secret_value()
+        app.include_router(make_metrics_router(parts.ledger, found, known(settings), token=token))
     return app, mail
 
 

@@ -453,6 +453,15 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, _error("what follows the port should be a database number", remedy)
 
 
+def _metrics(settings: Settings) -> Iterator[Found]:
+    found = settings.metrics
+    reachable = settings.is_public or not is_loopback(found.host)
+    if found.enabled and reachable and not found.token.get_secret_value():
+        message = "other machines can reach the metrics, and nothing keeps anybody from them"
+        remedy = "Set SIGNOFF_METRICS__TOKEN, and the same as the bearer token of Prometheus."
+        yield ("metrics", "token"), _error(message, remedy)
+
+
 _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _people: (),
     people_in: ("slack.bot_token",),
@@ -473,6 +482,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _page: ("inbox.secret_key",),
     _places: (),
     _code: ("ces",),
+    _metrics: (),
 }
 """Each rule, with the tables and keys without which a process cannot judge it."""
 

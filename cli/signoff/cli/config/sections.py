@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from signoff.channels.pipeline.informing import Notifications
 from signoff.core.base.durations import Duration
@@ -204,6 +204,54 @@ class NotificationSettings(Value):
     def as_told(self) -> Notifications:
         """Return them as the stages take them."""
         return Notifications(timedelta(seconds=self.wait_for_result), self.requester_domains)
+
+
+class MetricsSettings(Value):
+    """[metrics]: what Prometheus scrapes."""
+
+    enabled: bool = Field(
+        False,
+        description="Count, and serve `/metrics`: the gateway on its own port, workers and "
+        "channels on the ports below.",
+    )
+    host: str = Field(
+        "127.0.0.1", description="The address on which workers and channels serve their metrics."
+    )
+    worker_port: int = Field(
+        9464,
+        ge=0,
+        le=65535,
+        description="The port of a worker's metrics; 0 lets the system choose, and the log event "
+        "`ready` names it. Each process on a machine needs its own.",
+    )
+    channels_port: int = Field(
+        9465, ge=0, le=65535, description="The port of a channels process's metrics."
+    )
+    token: SecretStr = Field(
+        SecretStr(""),
+        description="What Prometheus sends as a bearer token. Required if other machines can reach "
+        "the metrics.",
+    )
+
+
+class TracingSettings(Value):
+    """[tracing]: traces for OpenTelemetry."""
+
+    enabled: bool = Field(
+        False,
+        description="Send traces by OTLP over HTTP; needs `signoff[otel]`. The standard variables "
+        "apply, such as OTEL_EXPORTER_OTLP_HEADERS and OTEL_TRACES_SAMPLER.",
+    )
+    endpoint: str = Field(
+        "",
+        description="The URL of the collector, such as http://127.0.0.1:4318. The default is "
+        "OTEL_EXPORTER_OTLP_ENDPOINT, or that URL.",
+    )
+    content: bool = Field(
+        False,
+        description="Let ADK put prompts, answers and tool arguments into its spans, hidden values "
+        "included.",
+    )
 
 
 class LogSettings(Value):

@@ -44,10 +44,12 @@ from signoff.cli.config.sections import (
     DeliverySettings,
     GatewaySettings,
     LogSettings,
+    MetricsSettings,
     NotificationSettings,
     RedisSettings,
     RetentionSettings,
     SessionSettings,
+    TracingSettings,
 )
 from signoff.cli.config.sources import (
     ComputedPolicies,
@@ -120,6 +122,8 @@ class Settings(BaseSettings):
     long_running: tuple[LongRunning, ...] = ()
     inputs: tuple[InputRule, ...] = ()
     log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    tracing: TracingSettings = TracingSettings()
     ces: Rules = Rules()
 
     _file: Path | None = PrivateAttr(default=None)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 
+from signoff.broker.archive.anchor import read_anchor
+from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.heartbeat import alive, states
@@ -32,7 +34,13 @@ from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.core.approvals import deliveries
-from signoff.core.base.errors import ConfigError, LedgerUnavailable, MailboxError, SignoffError
+from signoff.core.base.errors import (
+    ArchiveBroken,
+    ConfigError,
+    LedgerUnavailable,
+    MailboxError,
+    SignoffError,
+)
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.routing.vacancies import vacancies
 
@@ -110,7 +118,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield finding
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
-        for finding in await _left_lying(ledger):
+        for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:
             yield finding
         yield await _seats(ledger, settings)
         for finding in await about_inbox(ledger, settings):
@@ -185,6 +193,20 @@ def _backlog(stages: dict[str, int]) -> Finding:
 def _timers(found: Lag) -> Finding:
     text = f"what is due is done; {found.late.total_seconds():.1f} s late at the most"
     return Finding("timers", "warning" if found.problem else "good", found.problem or text)
+
+
+async def _archive(ledger: Ledger, settings: Settings) -> list[Finding]:
+    """Look whether the archive here is the one that the ledger knows."""
+    anchor = await read_anchor(ledger)
+    if not anchor.sequence:
+        return []
+    files = ArchiveFiles(settings.archive_folder)
+    try:
+        await asyncio.to_thread(files.require, anchor.sequence, anchor.sha256)
+    except ArchiveBroken as error:
+        return [Finding("archive", "warning", str(error))]
+    text = f"{files.path(anchor.sequence)} is the last file, as it was archived"
+    return [Finding("archive", "good", text)]
 
 
 async def _left_lying(ledger: Ledger) -> list[Finding]:

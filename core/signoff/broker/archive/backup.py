@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ from signoff.broker.archive.anchor import read_anchor
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
+from signoff.broker.server.address import open_pool
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import BackupRefused
 
@@ -76,10 +77,10 @@ class Restored:
 
 def patient_store(url: str, prefix: str) -> Store:
     """Return a store that waits for long replies."""
-    client = redis.asyncio.Redis.from_url(
-        url, decode_responses=True, socket_timeout=_PATIENCE, retry=None
+    pool = open_pool(
+        url, max_connections=4, timeout=20, decode_responses=True, socket_timeout=_PATIENCE
     )
-    return Store(client, prefix=prefix)
+    return Store(redis.asyncio.Redis(connection_pool=pool), prefix=prefix)
 
 
 async def backup(store: Store, file: Path) -> int:
@@ -193,14 +194,37 @@ def check(file: Path) -> tuple[int, list[Key]]:
 
 
 async def _read(store: Store) -> tuple[int, list[Key]]:
+    # Most of the ledger is its audit, which only grows: so read before, page by page, unless
+    # somebody archives at this moment.
+    anchor = await read_anchor(Ledger(store))
+    before = [] if anchor.pruning or anchor.swaps else [row async for row in _rows(store)]
+    at, keys = await _dump(store, before)
+    if before and (await read_anchor(Ledger(store))).version != anchor.version:
+        at, keys = await _dump(store, [])
+    return at, keys
+
+
+async def _rows(store: Store) -> AsyncIterator[list[Any]]:
+    async for entry_id, text, link in audit.entries(store):
+        yield [entry_id, ["e", text, "h", link]]
+
+
+async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Key]]:
+    """Return everything at one moment.
+
+    Args:
+        store: Where.
+        before: The first entries of the audit.
+    """
     pattern = re.sub(r"([\\*?\[\]])", r"\\\1", store.prefix) + "*"
-    at, *rows = await store.script("dump", pattern)
+    at, *rows = await store.script("dump", pattern, before[-1][0] if before else "0-0")
     found = []
     for key, kind, ttl, value in rows:
         name = key.removeprefix(store.prefix)
         if not name.startswith(_OF_PROCESSES):
             expires = None if ttl < 0 else at + ttl
-            found.append(Key(name, kind, expires, _ordered(kind, value)))
+            whole = [value[0], [*before, *value[1]]] if name == "audit" else _ordered(kind, value)
+            found.append(Key(name, kind, expires, whole))
     return at, sorted(found)
 
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pydantic import ValidationError
-
 from signoff.broker.archive.files import Record
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Record as Value
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import read_approval, read_grant, read_run
+from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
 from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import Run, RunState
@@ -112,7 +110,7 @@ async def run_bundles(ledger: Ledger, runs: Sequence[str]) -> list[RunBundle]:
     texts = {one: text async for one, text, _ in audit.by_ids(store, ids)}
     found = []
     for run, trail in zip(runs, trails, strict=True):
-        events = _events(texts.get(one, "") for one in trail.split())
+        events = _events([texts.get(one, "") for one in trail.split()])
         approvals = list(dict.fromkeys(one.approval for one in events or () if one.approval))
         if events is not None:
             found.append((run, trail, events, approvals))
@@ -150,12 +148,10 @@ def _keys(approval: str) -> tuple[str, str]:
     return f"approval:{approval}", f"grant:{grant_id(approval)}"
 
 
-def _events(texts: Iterable[str]) -> tuple[Event, ...] | None:
+def _events(texts: Sequence[str]) -> tuple[Event, ...] | None:
     """Return the events of a trail; None if one of them is missing or cannot be read."""
-    try:
-        return tuple(Event.model_validate_json(text) for text in texts)
-    except ValidationError:
-        return None
+    events = tuple(event for text in texts if (event := read_event(text)) is not None)
+    return events if len(events) == len(texts) else None
 
 
 async def _stored(ledger: Ledger, keys: Sequence[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Record as Value
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import read_event
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.run import Run
@@ -136,8 +137,10 @@ class _Walk:
         """Note which checksums the audit says that files have."""
         if '"what":"archived"' not in text and '"what":"erased"' not in text:
             return
+        event = read_event(text)
+        if event is None:
+            raise AuditBroken(f"Entry {entry_id} cannot be read", entry=entry_id)
         try:
-            event = Event.model_validate_json(text)
             if event.what is What.ARCHIVED:
                 self._noted[int(str(event.more["sequence"]))] = str(event.more["sha256"])
             files = event.more.get("files")
@@ -226,8 +229,8 @@ async def show(
     for sequence in range(1, (await read_anchor(ledger)).sequence + 1):
         for line in files.read(sequence):
             if isinstance(line, Entry) and subject in line.text:
-                event = Event.model_validate_json(line.text)
-                if subject in {event.approval, event.run}:
+                event = read_event(line.text)
+                if event is not None and subject in {event.approval, event.run}:
                     events.append(event)
     return found, events
 

@@ -11,6 +11,7 @@ from celery import Celery
 from kombu import Queue
 
 from signoff.broker import stages
+from signoff.broker.monitoring import metrics
 from signoff.broker.server.address import SCHEME, Sentinels
 
 log = structlog.get_logger(__name__)
@@ -102,7 +103,9 @@ class CeleryBell:
                 ignore_result=True,
                 retry=False,
             )
+            metrics.record(metrics.DOORBELLS, "rung")
         except Exception as error:  # noqa: BLE001 -- each broker has errors of its own
             # Nothing is lost: the work is in the ledger, and the reconciler rings every second.
             self._quiet_until = time.monotonic() + _PAUSE
+            metrics.record(metrics.DOORBELLS, "failed")
             log.warning("broker.unreachable", stage=stage, error=str(error))

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
+from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import Work, body_of, read_work
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
@@ -150,7 +151,9 @@ class Change:
     fences: list[dict[str, object]] = field(default_factory=list)
     until: int = 0
     mark: str = field(default_factory=lambda: secrets.token_hex(6))
+    samples: list[metrics.Sample] = field(default_factory=list, repr=False)
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
+    _kept: dict[str, Record] = field(default_factory=dict, repr=False)
 
     def copy(self) -> Change:
         """Return a change that can be added to without touching this one."""
@@ -161,7 +164,9 @@ class Change:
             list(self.audit),
             list(self.fences),
             self.until,
+            samples=list(self.samples),
             _latest=dict(self._latest),
+            _kept=dict(self._kept),
         )
 
     def put(self, new: Record, *, was: Record | None) -> Self:
@@ -175,11 +180,14 @@ class Change:
         if key in self._latest and self._latest[key] is not was:
             raise ValueError(f"{key} is written twice in one change; build on the first write.")
         self._latest[key] = new
+        if metrics.enabled():
+            self.samples += metrics.of_write(new, was)
+        kept = self._kept[key] = tracing.stamped(new, was)
         before, after = entries(was), entries(new)
         places = {entry[:2] for entry in after}
         return self.put_raw(
             key,
-            stored_json(new, exclude="version"),
+            stored_json(kept, exclude="version"),
             was=0 if was is None else was.version,
             add=after - before,
             drop=[entry for entry in before if entry[:2] not in places],
@@ -191,7 +199,7 @@ class Change:
         Args:
             record: As it was before the change, which may or may not write it.
         """
-        new = self._latest.get(key_of(record))
+        new = self._kept.get(key_of(record))
         if not isinstance(new, type(record)):
             return record
         return new.model_copy(update={"version": record.version + 1})
@@ -230,9 +238,10 @@ class Change:
         )
         return self
 
-    def put_dead(self, name: str, letter: Mapping[str, Any]) -> Self:
-        """Keep work that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
-        return self.put_raw(f"dead:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
+    def put_dead(self, stage: str, name: str, letter: Mapping[str, Any]) -> Self:
+        """Keep work of a stage that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
+        self.count(metrics.DEAD_LETTERS, stage)
+        return self.put_raw(f"dead:{stage}:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
 
     @property
     def new_records(self) -> list[str]:
@@ -296,6 +305,8 @@ class Change:
     def note(self, events: Iterable[Event]) -> Self:
         """Append to the audit."""
         for event in events:
+            if metrics.enabled():
+                self.samples += metrics.of_event(event)
             text = event.model_dump_json(exclude_defaults=True)
             self.audit.append(
                 {
@@ -304,6 +315,11 @@ class Change:
                     "run": event.run,
                 }
             )
+        return self
+
+    def count(self, metric: metrics.Metric, *labels: str) -> Self:
+        """Count something once this is committed."""
+        self.samples.append((metric, labels, 1))
         return self
 
     def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:

@@ -13,6 +13,7 @@ import structlog
 
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import metrics
 from signoff.core.base.errors import LeaseLost, LedgerError
 
 log = structlog.get_logger(__name__)
@@ -164,6 +165,7 @@ async def _beat(
                 # We have given it back ourselves, or the commit that tries to will say so.
                 alive_at = sent_at
                 continue
+            metrics.record(metrics.LEASES_LOST)
             log.warning("lease.lost", item=hold.name, stage=stage, error=str(error))
             body.cancel()
             return error if isinstance(error, LedgerError) else LeaseLost("Redis did not answer.")

@@ -23,6 +23,7 @@ from signoff.broker.ledger.records import (
     read_run,
 )
 from signoff.broker.ledger.store import Store, parse_record
+from signoff.broker.monitoring import metrics
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
@@ -43,6 +44,9 @@ __all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", 
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
+
+_RESULTS = {"lease": "lease_lost"}
+"""What metrics call an outcome of the commit script that says less than they do."""
 
 
 class Bell(Protocol):
@@ -249,8 +253,10 @@ class Ledger:
         replies = await self.store.scripts("commit", [(one.to_json(), now) for one in changes])
         problems: list[LedgerError | None] = []
         ring: dict[str, None] = {}
-        for outcome, *rest in replies:
+        for change, (outcome, *rest) in zip(changes, replies, strict=True):
+            metrics.record(metrics.COMMITS, _RESULTS.get(outcome, outcome))
             if outcome == "ok":
+                metrics.record_all(change.samples)
                 problems.append(None)
                 ring.update(dict.fromkeys(rest))
             elif outcome == "conflict":
@@ -258,6 +264,7 @@ class Ledger:
             elif outcome == "late":
                 problems.append(Conflict("The deadline came before the commit."))
             else:
+                metrics.record(metrics.LEASES_LOST)
                 problems.append(LeaseLost(f"The lease of {rest[0]} is not ours any more."))
         for stage in ring:
             await self.bell.ring(stage)

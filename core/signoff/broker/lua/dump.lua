@@ -1,5 +1,6 @@
 -- Read everything at one moment.
 -- KEYS[1] prefix   ARGV[1] the pattern of all keys
+-- ARGV[2] the stream id behind which the audit is read; the caller has the rest
 -- Returns {ms since the epoch, {key, type, ms to live or -1, contents}, ...}; the contents are the
 -- text, a flat list, or for a stream {last id, entries}.
 local t = redis.call('TIME')
@@ -14,7 +15,8 @@ local read = {
     for i = 1, #info, 2 do
       if info[i] == 'last-generated-id' then last = info[i + 1] end
     end
-    return {last, redis.call('XRANGE', key, '-', '+')}
+    local from = key == KEYS[1] .. 'audit' and '(' .. ARGV[2] or '-'
+    return {last, redis.call('XRANGE', key, from, '+')}
   end,
 }
 repeat

@@ -97,6 +97,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "rate:*": _ROUTING,
     # The processes, and the audit.
     "alive:*": _ALL,
+    "processes": _ALL,
+    "samples": "G",
     "replicated": _ALL,
     "probe:*": "G",
     "audit": _ALL,

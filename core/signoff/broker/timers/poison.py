@@ -79,7 +79,7 @@ async def note_failures(
             change.note([told.model_copy(update={"why": why})])
             rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
             letter = {"stage": "timers", "id": approval_id, "problem": problem}
-            change.put_dead(f"timers:{rescue.id}:{now:%Y%m%dT%H%M%S}", letter)
+            change.put_dead("timers", f"{rescue.id}:{now:%Y%m%dT%H%M%S}", letter)
             if approval is not None:
                 change.send(rescue)
         changes.append(change)

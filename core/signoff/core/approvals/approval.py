@@ -150,6 +150,8 @@ class Approval(Value):
             nothing.
         absent: The ids of people who were asked at this level, and have left the directory or are
             away since. Who is away may still answer.
+        traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
+            Context); "" where nothing is traced.
         needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
@@ -192,6 +194,7 @@ class Approval(Value):
     informed: tuple[str, ...] = ()
     reported: bool = False
     absent: tuple[str, ...] = ()
+    traceparent: str = ""
     needs: Needs = 0
     version: int = 0
 

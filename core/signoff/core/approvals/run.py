@@ -82,6 +82,7 @@ class Run(Value):
         text: The agent's last message.
         problem: Why it failed or is in doubt, in words.
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
+        traceparent: The context of its submission (W3C Trace Context), "" where nothing is traced.
         watched: Whether somebody looks on, and at what.
         version: Counts the commits.
     """
@@ -99,6 +100,7 @@ class Run(Value):
     text: str = ""
     problem: str = ""
     trace: str = ""
+    traceparent: str = ""
     watched: Watch = Watch.NO
     version: int = 0
 

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-import cel
 from pydantic import JsonValue
 
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.hours import zone
 from signoff.core.policies.condition_cost import MOST, cost
+
+# The package imports its own terminal program, with prompt_toolkit: 8 MB and a tenth of a second of
+# each process and command.
+sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
+import cel  # noqa: E402 -- see above
 
 if TYPE_CHECKING:
     from cel import Program

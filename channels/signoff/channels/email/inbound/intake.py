@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
+from signoff.broker.monitoring import tracing
 from signoff.broker.work import BundleKind, ReadMail, SendBundle
 from signoff.channels.answers import ONCE_IN, Answers
 from signoff.channels.email.authentication.authenticator import Authenticator
@@ -290,9 +292,22 @@ class Intake:
                 vouched=self._vouched(proof, token),
             )
             try:
-                await self._answered(item, answer, stored, mail, proof, several=len(known) > 1)
+                with await self._span(holder):
+                    several = len(known) > 1
+                    await self._answered(item, answer, stored, mail, proof, several=several)
             except ApprovalNotFound as error:
                 await self._ignore(also, stored, str(error))
+
+    async def _span(self, holder: Holder) -> AbstractContextManager[object]:
+        """Return a span of the trace that an answer belongs to.
+
+        Raises:
+            ApprovalNotFound: There is no such approval.
+        """
+        if not tracing.enabled():
+            return nullcontext()
+        approval = await self._ledger.approval(holder.approval)
+        return tracing.span("intake", approval, channel=holder.channel)
 
     async def _asked_which(
         self,

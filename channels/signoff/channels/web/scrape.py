@@ -1,0 +1,63 @@
+"""`/metrics` of the gateway: its own metrics, and what waits in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Request, Response
+
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.monitoring import handover, metrics
+from signoff.broker.monitoring.exposition import Metrics, is_allowed
+from signoff.broker.monitoring.gauges import Known, measure
+from signoff.channels.web.problems import Problem
+from signoff.core.base.errors import LedgerUnavailable
+
+log = structlog.get_logger(__name__)
+
+_PATIENCE: Final = 5.0
+"""Seconds in which the ledger has to answer; scrapers give up after ten."""
+
+
+def make_metrics_router(
+    ledger: Ledger, found: Metrics, known: Known, *, token: str = ""
+) -> APIRouter:
+    """Return the route.
+
+    Args:
+        ledger: Measured at each scrape. While it cannot be reached, only the metrics of the process
+            are served, and `signoff_ledger_up` is 0.
+        found: The metrics of this process.
+        known: What the settings name.
+        token: What scrapers have to send, "" for nothing.
+    """
+    router = APIRouter()
+
+    @router.get("/metrics", include_in_schema=False)
+    async def scrape(request: Request) -> Response:
+        if not is_allowed(request.headers.get("authorization", ""), token):
+            raise Problem(
+                401,
+                "token",
+                "The metrics need a token",
+                "Send `[metrics] token` as a bearer token.",
+                headers={"WWW-Authenticate": 'Bearer realm="signoff"'},
+            )
+        samples = await _samples(ledger, known)
+        body, media_type = found.text(request.headers.get("accept", ""), samples)
+        return Response(body, headers={"Content-Type": media_type})
+
+    return router
+
+
+async def _samples(ledger: Ledger, known: Known) -> Iterable[metrics.Sample]:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await handover.take_over(ledger)
+            return list((await measure(ledger, known)).samples())
+    except (LedgerUnavailable, TimeoutError) as error:
+        log.warning("metrics.ledger_unavailable", error=str(error))
+        return [(metrics.LEDGER_UP, (), 0)]

@@ -1,0 +1,174 @@
+"""`signoff top`: what waits, who works on it, and how fast, as it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.terminal import make_console
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from signoff.broker.decisions import Decisions
+    from signoff.broker.ledger.ledger import Ledger
+    from signoff.broker.monitoring.gauges import Gauges
+
+_WINDOW: Final = 60
+"""Seconds over which rates are."""
+_MOST: Final = 10_000
+_RATES: Final = (
+    "submitted",
+    "opened",
+    "delivered",
+    "undelivered",
+    "approved",
+    "rejected",
+    "refused_answer",
+    "not_understood",
+    "resumed",
+    "in_doubt",
+    "failed",
+)
+"""The kinds of events whose rates are shown."""
+
+
+def top(
+    ctx: typer.Context,
+    *,
+    every: Annotated[
+        float, typer.Option(min=0.5, metavar="SECONDS", help="How often to look.")
+    ] = 2.0,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once; the default if this is no terminal.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show stages, queues, processes, lag and rates, until Ctrl-C."""
+
+    async def work(decisions: Decisions) -> None:
+        ledger, window = decisions.ledger, _Window()
+        queues = tuple(decisions.directory.queues)
+        if as_json:
+            gauges = await _look(ledger, queues, window)
+            write_json(_as_json(gauges, window.rates()))
+            return
+        console = make_console()
+        if once or not sys.stdout.isatty():
+            console.print(_screen(await _look(ledger, queues, window), window.rates()))
+            return
+        from rich.live import Live  # noqa: PLC0415 -- slow, and only where it is shown
+
+        screen = _screen(await _look(ledger, queues, window), window.rates())
+        with Live(screen, console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                await asyncio.sleep(every)
+                gauges = await _look(ledger, queues, window)
+                live.update(_screen(gauges, window.rates()), refresh=True)
+
+    with_decisions(ctx, work)
+
+
+@dataclass(slots=True)
+class _Window:
+    """The events of the last minute, of which only new ones are read."""
+
+    last: str = ""
+    events: deque[tuple[int, str]] = field(default_factory=deque)
+
+    async def look(self, ledger: Ledger) -> None:
+        from signoff.broker.ledger.follow import since  # noqa: PLC0415 -- redis
+        from signoff.broker.ledger.store import to_ms  # noqa: PLC0415
+
+        begins = to_ms(await ledger.now()) - _WINDOW * 1000
+        start = self.last or f"{begins}-0"
+        for name, event in await since(ledger.store, start, limit=_MOST):
+            self.last = name
+            self.events.append((int(name.partition("-")[0]), event.what.value))
+        while self.events and self.events[0][0] < begins:
+            self.events.popleft()
+
+    def rates(self) -> dict[str, float]:
+        """Return how many events of each kind there are in a second."""
+        counts = Counter(what for _, what in self.events)
+        return {what: round(counts[what] / _WINDOW, 3) for what in _RATES}
+
+
+async def _look(ledger: Ledger, queues: tuple[str, ...], window: _Window) -> Gauges:
+    from signoff.broker.monitoring.gauges import Known, measure  # noqa: PLC0415 -- redis
+    from signoff.cli.composition.kinds import KINDS  # noqa: PLC0415
+
+    await window.look(ledger)
+    return await measure(ledger, Known(queues=queues, kinds=KINDS))
+
+
+def _as_json(gauges: Gauges, rates: dict[str, float]) -> dict[str, Any]:
+    return {
+        "stages": [
+            {"stage": one.name, "items": one.items, "ready": one.ready, "age_seconds": one.age}
+            for one in gauges.stages
+        ],
+        "pending": gauges.pending,
+        "oldest_seconds": gauges.oldest,
+        "queues": gauges.queues,
+        "lag_seconds": gauges.lag,
+        "processes": gauges.processes,
+        "records": gauges.records,
+        "redis_memory_bytes": gauges.redis.get("used_memory", 0),
+        "per_second": rates,
+    }
+
+
+def _screen(gauges: Gauges, rates: dict[str, float]) -> RenderableType:
+    from rich.columns import Columns  # noqa: PLC0415 -- slow, and only where it is shown
+    from rich.console import Group  # noqa: PLC0415
+
+    stages = _table("stage", "items", "ready", "age")
+    for one in gauges.stages:
+        style = "bold red" if one.age > _WINDOW else ""
+        stages.add_row(one.name, str(one.items), str(one.ready), _time(one.age), style=style)
+    pending = _table("policy", "pending", "oldest")
+    for policy, count in sorted(gauges.pending.items()):
+        pending.add_row(policy or "(not routed)", str(count), _time(gauges.oldest.get(policy, 0)))
+    queues = _table("queue", "pending")
+    for queue, count in gauges.queues.items():
+        queues.add_row(queue, str(count))
+    processes = _table("process", "alive")
+    for kind, count in gauges.processes.items():
+        processes.add_row(kind, str(count), style="" if count else "bold red")
+    speed = _table("event", "per second")
+    for what, rate in rates.items():
+        speed.add_row(what.replace("_", " "), f"{rate:g}")
+    ledger = _table("ledger", "")
+    ledger.add_row("lag of timers", _time(gauges.lag), style="bold red" if gauges.lag > 1 else "")
+    ledger.add_row("Redis memory", f"{gauges.redis.get('used_memory', 0) / 2**20:.1f} MB")
+    for kind, count in gauges.records.items():
+        ledger.add_row(kind, str(count))
+    shown = [one for one in (pending, queues) if one.row_count]
+    return Group(
+        Columns([stages, *shown], padding=(0, 3)),
+        Columns([processes, ledger, speed], padding=(0, 3)),
+    )
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table  # noqa: PLC0415 -- slow, and only where it is shown
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    return table
+
+
+def _time(seconds: float) -> str:
+    from signoff.core.base.durations import coarse  # noqa: PLC0415 -- help must not wait for it
+
+    return f"{seconds:.1f} s" if seconds < _WINDOW else coarse(timedelta(seconds=seconds))

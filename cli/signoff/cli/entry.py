@@ -1,0 +1,143 @@
+"""Where the `signoff` command begins.
+
+Health checks run every few seconds on every machine, so `signoff health` is answered here without
+the rest of the command line: neither the settings nor redis-py are imported, which take ten times
+as long as the question. Whatever is not as usual is left to the command itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from signoff.cli.composition.kinds import KINDS, here
+
+_PATIENCE: Final = 5.0
+_VARIABLES: Final = {"SIGNOFF_REDIS__URL", "SIGNOFF_REDIS__PREFIX"}
+_KEYS: Final = {"url", "prefix", "durability"}
+"""The settings of [redis] that can be made without asking somebody else."""
+_PORT: Final = 6379
+
+
+def main() -> None:
+    """Run the command that the arguments name, and exit."""
+    code = quick_health(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
+    from signoff.cli.main import main as whole  # noqa: PLC0415 -- what all this is there to avoid
+
+    whole()
+
+
+def quick_health(arguments: Sequence[str]) -> int | None:
+    """Answer `signoff [--config FILE] health KIND [--json]`.
+
+    Args:
+        arguments: Those of the command line.
+
+    Returns:
+        The exit code; None if it is another command, or anything is unusual: nothing was written.
+    """
+    words, config = list(arguments), ""
+    if words[:1] == ["--config"] and len(words) > 1:
+        config, words = words[1], words[2:]
+    if words[:1] != ["health"] or len(words) < 2 or words[1] not in KINDS:
+        return None
+    if words[2:] not in ([], ["--json"]):
+        return None
+    kind, found = words[1], None
+    # The command says what is wrong, in the words of the settings or of the ledger.
+    with suppress(Exception):
+        found = _found(kind, config)
+    if found is None:
+        return None
+    if words[2:]:
+        text = json.dumps({"kind": kind, "alive": found}, indent=2)
+    else:
+        text = f"{kind}: {', '.join(found) or 'none is alive on this machine'}"
+    sys.stdout.write(f"{text}\n")
+    return 0 if found else 1
+
+
+def _found(kind: str, config: str) -> list[str] | None:
+    """Return the names of the living processes of a kind on this machine."""
+    settings = _redis_settings(config)
+    if settings is None or not settings.get("url"):
+        return None
+    key = f"{settings.get('prefix', '{signoff}:')}processes"
+    replies = _ask(settings["url"], ("TIME",), ("ZRANGE", key, "0", "-1", "WITHSCORES"))
+    if replies is None:
+        return None
+    (seconds, micros), flat = replies
+    now = int(seconds) * 1000 + int(micros) // 1000
+    living = [name for name, until in zip(flat[::2], flat[1::2], strict=True) if float(until) > now]
+    names = (one.removeprefix(f"{kind}:") for one in living if one.startswith(f"{kind}:"))
+    return sorted(name for name in names if here(name))
+
+
+def _redis_settings(config: str) -> dict[str, str] | None:
+    """Return [redis] as the settings have it; see `signoff.cli.config.settings.load_settings`."""
+    import tomllib  # noqa: PLC0415 -- other commands take other ways
+
+    given = {name.upper(): value for name, value in os.environ.items()}
+    of_redis = {name for name in given if name.startswith("SIGNOFF_REDIS")}
+    named = config or given.get("SIGNOFF_CONFIG", "")
+    file = Path(named or "signoff.toml")
+    table: dict[str, Any] = {}
+    if named or file.is_file():
+        table = tomllib.loads(file.read_text("utf-8")).get("redis", {})
+    if not of_redis <= _VARIABLES or not set(table) <= _KEYS:
+        return None
+    for name in of_redis:
+        table[name.rpartition("__")[2].lower()] = given[name]
+    return table
+
+
+def _ask(url: str, *commands: tuple[str, ...]) -> list[Any] | None:
+    """Send commands to a Redis and return the replies; None for a URL with options.
+
+    Raises:
+        OSError: It cannot be reached, or has refused a command.
+    """
+    import hiredis  # noqa: PLC0415 -- other commands take other ways
+
+    parts = urlsplit(url)
+    if parts.scheme not in {"redis", "rediss"} or parts.query or not parts.hostname:
+        return None
+    before: list[tuple[str, ...]] = []
+    if parts.password:
+        user = [unquote(parts.username)] if parts.username else []
+        before.append(("AUTH", *user, unquote(parts.password)))
+    if database := parts.path.strip("/"):
+        before.append(("SELECT", database))
+    wanted = [*before, *commands]
+    reader = hiredis.Reader(encoding="utf-8")
+    plain = socket.create_connection((parts.hostname, parts.port or _PORT), timeout=_PATIENCE)
+    with closing(_secured(plain, parts.hostname) if parts.scheme == "rediss" else plain) as peer:
+        # Its types know a tuple of one word only.
+        packed = [hiredis.pack_command(one) for one in wanted]  # type: ignore[arg-type]
+        peer.sendall(b"".join(packed))
+        replies: list[Any] = []
+        while len(replies) < len(wanted):
+            while (reply := reader.gets()) is False:
+                piece = peer.recv(65_536)
+                if not piece:
+                    raise OSError("Redis has hung up.")
+                reader.feed(piece)
+            if isinstance(reply, hiredis.HiredisError):
+                raise OSError(str(reply))
+            replies.append(reply)
+    return replies[len(before) :]
+
+
+def _secured(plain: socket.socket, host: str) -> socket.socket:
+    import ssl  # noqa: PLC0415 -- as above
+
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)

@@ -1,0 +1,247 @@
+"""Metrics: what is counted, what is measured in the ledger, and how it is exposed."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from builders import CLEO, MARA, paused
+from deciding import Desk
+from signoff.broker.heartbeat import beat
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.monitoring import metrics
+from signoff.broker.monitoring.exposition import Exporter, Metrics
+from signoff.broker.monitoring.gauges import Known, measure
+from signoff.broker.monitoring.handover import Samples, take_over
+from signoff.channels.gateway import make_gateway
+from signoff.channels.web.scrape import make_metrics_router
+from signoff.core.base.errors import ConfigError, LeaseLost, NotAnApprover
+from signoff.testing import VirtualClock
+
+KNOWN = Known(queues=["finance"], policies=["", "expenses"], kinds=["worker", "gateway"])
+Values = dict[str, float]
+
+
+@pytest.fixture
+def found() -> Iterator[Metrics]:
+    """The metrics of this process, which count from now on."""
+    made = Metrics("worker")
+    metrics.record_to(made)
+    yield made
+    metrics.record_to(None)
+
+
+def values(text: str) -> Values:
+    """Return the values of an exposition, by series."""
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return {series: float(value) for series, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def counted(found: Metrics) -> Values:
+    """Return what a process has counted."""
+    return values(found.text("")[0].decode())
+
+
+async def scraped(
+    ledger: Ledger, found: Metrics, token: str = "", **headers: str
+) -> httpx.Response:
+    """Return the answer of a gateway's `/metrics`."""
+    app = make_gateway(ledger)
+    app.include_router(make_metrics_router(ledger, found, KNOWN, token=token))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as http:
+        return await http.get("/metrics", headers=headers)
+
+
+async def test_the_life_of_an_approval_is_counted(
+    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, found: Metrics
+) -> None:
+    """Run, approval, refusal and decision count once each, with their labels and the time."""
+    _, (approval,) = await paused(still_ledger, asked=[MARA])
+    clock.advance(timedelta(minutes=7))
+    with pytest.raises(NotAnApprover):
+        await still_desk.approve(approval.id, CLEO, channel="email")
+    await still_desk.approve(approval.id, MARA, channel="slack")
+    now = counted(found)
+    assert now['signoff_runs_submitted_total{app="finance"}'] == 1
+    assert now['signoff_approvals_opened_total{app="finance"}'] == 1
+    ended = 'signoff_approvals_ended_total{channel="slack",policy="expenses",state="approved"}'
+    assert now[ended] == 1
+    assert now['signoff_answers_total{channel="email",result="refused"}'] == 1
+    assert now['signoff_answers_total{channel="slack",result="taken"}'] == 1
+    assert now['signoff_refusals_total{channel="email",reason="NotAnApprover"}'] == 1
+    assert now['signoff_decision_seconds_sum{policy="expenses"}'] == 420
+    assert now['signoff_decision_seconds_bucket{le="300.0",policy="expenses"}'] == 0
+    assert now['signoff_decision_seconds_bucket{le="900.0",policy="expenses"}'] == 1
+    assert now['signoff_events_total{event="approved"}'] == 1
+
+
+async def test_what_is_not_committed_does_not_count(
+    still_ledger: Ledger, clock: VirtualClock, found: Metrics
+) -> None:
+    """A lost lease is counted as such, and the dead letter of the same change is not."""
+    change = Change().send_raw("route", "r1", {"approval": "x"})
+    await still_ledger.commit(change)
+    (item,) = (await still_ledger.claim("route", lease=1)).items
+    clock.advance(timedelta(seconds=2))
+    assert (await still_ledger.claim("route")).items
+    with pytest.raises(LeaseLost):
+        await still_ledger.commit(Change().count(metrics.DEAD_LETTERS, "route").ack(item))
+    now = counted(found)
+    assert now["signoff_leases_lost_total"] == 1
+    assert now['signoff_commits_total{result="lease_lost"}'] == 1
+    assert now['signoff_commits_total{result="ok"}'] == 1
+    assert not any(one.startswith("signoff_dead_letters_total{") for one in now)
+
+
+async def test_what_waits_is_measured(
+    still_ledger: Ledger, clock: VirtualClock, found: Metrics
+) -> None:
+    """Approvals by policy with their age, the timers' lag, stages with theirs, and processes."""
+    await paused(still_ledger, within=timedelta(hours=1))
+    clock.advance(timedelta(hours=2))
+    await still_ledger.commit(Change().send_raw("intake", "m1", {}))
+    clock.advance(timedelta(seconds=30))
+    await beat(still_ledger, "worker", "host/1")
+    now = values((await scraped(still_ledger, found)).text)
+    assert now["signoff_ledger_up"] == 1
+    assert now['signoff_approvals_pending{policy="expenses"}'] == 1
+    assert now['signoff_approvals_pending{policy=""}'] == 0
+    assert now['signoff_approvals_oldest_seconds{policy="expenses"}'] == 7230
+    assert now["signoff_timers_lag_seconds"] == 3630
+    assert now['signoff_stage_items{stage="intake"}'] == 1
+    assert now['signoff_stage_ready_items{stage="intake"}'] == 1
+    assert now['signoff_stage_age_seconds{stage="intake"}'] == 30
+    assert now['signoff_queue_approvals_pending{queue="finance"}'] == 0
+    assert now['signoff_processes{kind="worker"}'] == 1
+    assert now['signoff_processes{kind="gateway"}'] == 0
+    assert now['signoff_ledger_records{kind="approvals"}'] == 1
+    assert now["signoff_redis_memory_bytes"] > 100_000
+    assert now["signoff_redis_persistence_ok"] == 1
+
+
+async def test_arguments_that_look_like_a_policy_are_not_taken_for_one(ledger: Ledger) -> None:
+    """A tool that has arguments named as the fields of a record does not change the figures."""
+    _, (approval,) = await paused(ledger)
+    store = ledger.store
+    was = await store.client.get(f"{store.prefix}approval:{approval.id}")
+    forged = str(was).replace('"amount":2500', '"terms":{"policy":"forged"},"amount":2500')
+    assert forged != was
+    await store.client.set(f"{store.prefix}approval:{approval.id}", forged)
+    assert (await measure(ledger, Known())).pending == {"expenses": 1}
+
+
+async def test_a_scrape_of_many_reads_no_record(ledger: Ledger) -> None:
+    """More than one piece is put together; what comes over the wire is as long as the policies."""
+    _, (approval,) = await paused(ledger)
+    store = ledger.store
+    record = str(await store.client.get(f"{store.prefix}approval:{approval.id}"))
+    ids = [f"ap_{number}" for number in range(1200)]
+    await store.client.mset({f"{store.prefix}approval:{one}": record for one in ids})
+    for index in ("waiting", "approvals"):
+        await store.client.zadd(store.prefix + index, dict.fromkeys(ids, 32_503_680_000_000))
+    assert (await measure(ledger, Known())).pending == {"expenses": 1201}
+    pieces = await store.scripts("pending", [(0, 499), (500, 999), (1000, 1499)])
+    assert [len(piece) for piece in pieces] == [3, 3, 3]
+
+
+async def test_what_a_command_counts_is_counted_by_a_gateway(ledger: Ledger) -> None:
+    """Once, by the gateway that is scraped next; what only another version knows is dropped."""
+    samples = Samples()
+    metrics.record_to(samples)
+    await paused(ledger)
+    await samples.hand_over(ledger)
+    key = f"{ledger.store.prefix}samples"
+    await ledger.store.client.rpush(key, '["signoff_of_tomorrow_total", ["x"], 1]')
+    assert 0 < await ledger.store.client.ttl(key) <= 86_400
+    gateway = Metrics("gateway")
+    metrics.record_to(gateway)
+    try:
+        now = values((await scraped(ledger, gateway)).text)
+        await take_over(ledger)
+    finally:
+        metrics.record_to(None)
+    assert now['signoff_runs_submitted_total{app="finance"}'] == 1
+    assert counted(gateway)['signoff_runs_submitted_total{app="finance"}'] == 1
+
+
+async def test_without_redis_the_process_is_still_seen(found: Metrics) -> None:
+    """The counters come, and the ledger is down: an alert needs to know that, and nothing more."""
+    ledger = Ledger(Store.open("redis://127.0.0.1:1/0"))
+    metrics.record(metrics.IN_DOUBT)
+    answer = await scraped(ledger, found)
+    assert answer.status_code == HTTPStatus.OK
+    now = values(answer.text)
+    assert (now["signoff_ledger_up"], now["signoff_in_doubt_total"]) == (0, 1)
+    assert "signoff_timers_lag_seconds" not in now
+    await ledger.close()
+
+
+async def test_a_label_has_few_values(found: Metrics) -> None:
+    """Whoever submits runs of invented apps does not fill the memory of Prometheus."""
+    for number in range(metrics.MOST + 50):
+        metrics.record(metrics.RUNS_SUBMITTED, f"app{number}")
+    series = [one for one in counted(found) if one.startswith("signoff_runs_submitted_total")]
+    assert len(series) == metrics.MOST + 1
+    assert counted(found)['signoff_runs_submitted_total{app="other"}'] == 50
+
+
+async def test_off_nothing_is_counted(ledger: Ledger) -> None:
+    """Changes carry no samples while nobody takes them."""
+    run, _ = await paused(ledger)
+    assert not metrics.enabled()
+    assert not Change().put(run, was=run).note(run.submitted()).samples
+
+
+@pytest.mark.parametrize("given", ["", "secret"])
+def test_a_process_serves_its_metrics_on_a_port_of_its_own(found: Metrics, given: str) -> None:
+    """With a token, only who sends it sees them; there is no other page; the port is freed."""
+    exporter = Exporter(found, "127.0.0.1", 0, token=given)
+    url = f"http://127.0.0.1:{exporter.port}"
+    request = urllib.request.Request(f"{url}/metrics", headers={"Authorization": "Bearer secret"})
+    with urllib.request.urlopen(request) as answer:
+        assert b'signoff_info{kind="worker"' in answer.read()
+    if given:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{url}/metrics")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{url}/")
+    with pytest.raises(ConfigError, match="SIGNOFF_METRICS__WORKER_PORT"):
+        Exporter(found, "127.0.0.1", exporter.port, key="metrics.worker_port")
+    exporter.stop()
+    Exporter(found, "127.0.0.1", exporter.port).stop()
+
+
+async def test_the_gateway_wants_the_token(ledger: Ledger, found: Metrics) -> None:
+    """401 without it, whatever else is sent."""
+    assert (await scraped(ledger, found, "secret")).status_code == HTTPStatus.UNAUTHORIZED
+    wrong = await scraped(ledger, found, "secret", authorization="Bearer other")
+    assert wrong.status_code == HTTPStatus.UNAUTHORIZED
+    right = await scraped(ledger, found, "secret", authorization="Bearer secret")
+    assert right.status_code == HTTPStatus.OK
+
+
+async def test_openmetrics_is_spoken_too(ledger: Ledger, found: Metrics) -> None:
+    """A Prometheus that asks for OpenMetrics gets it."""
+    answer = await scraped(ledger, found, accept="application/openmetrics-text; version=1.0.0")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_every_metric_is_well_named() -> None:
+    """Prefix, unit, `_total` for counters alone, and a help text that is a sentence."""
+    for metric in metrics.METRICS.values():
+        assert re.fullmatch(r"signoff(_[a-z]+)+", metric.name)
+        is_counter = metric.kind is metrics.MetricKind.COUNTER
+        assert metric.name.endswith("_total") == is_counter, metric.name
+        assert metric.text.endswith("."), metric.name
+        assert bool(metric.buckets) == (metric.kind is metrics.MetricKind.HISTOGRAM)

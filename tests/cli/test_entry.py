@@ -1,0 +1,110 @@
+"""`signoff health` is answered at once, and says what the command itself would say."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Invoke
+from signoff.broker.heartbeat import beat
+from signoff.broker.ledger.ledger import Ledger
+from signoff.cli.composition.kinds import name
+from signoff.cli.entry import quick_health
+
+HEAVY = {"asyncio", "celery", "pydantic", "redis", "structlog", "typer"}
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+async def test_it_says_the_same_as_the_command(
+    options: list[str],
+    ledger: Ledger,
+    settings_file: Path,
+    invoke: Invoke,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The process that beats here is alive; one on another machine is none of ours."""
+    await beat(ledger, "worker", name())
+    await beat(ledger, "channels", "elsewhere/1")
+    for kind, code in (("worker", 0), ("channels", 1), ("gateway", 1)):
+        assert quick_health(["--config", str(settings_file), "health", kind, *options]) == code
+        said = capsys.readouterr().out
+        whole = await asyncio.to_thread(invoke, "health", kind, *options)
+        assert (whole.stdout, whole.exit_code) == (said, code)
+        assert (name() in said) == (kind == "worker")
+
+
+async def test_it_imports_next_to_nothing(ledger: Ledger, settings_file: Path) -> None:
+    """Imports are what a health check used to cost."""
+    await beat(ledger, "worker", name())
+    code = (
+        "import sys; from signoff.cli.entry import quick_health; "
+        "assert quick_health(['health', 'worker']) == 0; print(*sys.modules)"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, cwd=settings_file.parent, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    assert not HEAVY & set(said.decode().split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["runs", "list"],
+        ["health"],
+        ["health", "--help"],
+        ["health", "mailbox"],
+        ["health", "worker", "--verbose"],
+        ["--config", "nowhere.toml", "health", "worker"],
+    ],
+)
+def test_other_words_are_left_to_the_command(
+    words: list[str], settings_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has the messages for what is wrong."""
+    assert quick_health(words) is None
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SIGNOFF_REDIS__URL", "redis://127.0.0.1:1/0"),
+        ("SIGNOFF_REDIS__URL", "unix:///nowhere"),
+        ("SIGNOFF_REDIS__URL", "redis://127.0.0.1:6379/0?protocol=3"),
+        ("SIGNOFF_REDIS", '{"url": "redis://127.0.0.1:6379/0"}'),
+        ("SIGNOFF_REDIS__URL_FILE", "/run/secrets/redis"),
+    ],
+)
+def test_unusual_settings_are_left_to_the_command(
+    variable: str, value: str, settings_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Redis that cannot be reached, URLs with options, and values that stand elsewhere."""
+    monkeypatch.setenv(variable, value)
+    assert quick_health(["health", "worker"]) is None
+
+
+async def test_the_environment_goes_before_the_file(
+    ledger: Ledger,
+    settings_file: Path,
+    prefix: str,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As for every setting."""
+    await beat(ledger, "worker", name())
+    wrong = '[redis]\nurl = "redis://127.0.0.1:1/0"\n'
+    await asyncio.to_thread(settings_file.write_text, wrong)
+    monkeypatch.setenv("SIGNOFF_REDIS__URL", redis_url)
+    monkeypatch.setenv("signoff_redis__prefix", prefix)
+    assert quick_health(["health", "worker"]) == 0
+
+
+def test_a_faulty_file_is_left_to_the_command(settings_file: Path) -> None:
+    """It names the line."""
+    settings_file.write_text("[redis\n")
+    assert quick_health(["health", "worker"]) is None
