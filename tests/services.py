@@ -33,11 +33,12 @@ def missing(what: str, remedy: str) -> NoReturn:
 
 
 @contextmanager
-def plain_redis(folder: Path, **settings: str) -> Iterator[str]:
+def plain_redis(folder: Path, *, login: str = "", **settings: str) -> Iterator[str]:
     """Start a Redis as others set it up, without a password, and yield its URL.
 
     Args:
         folder: Where its data lives.
+        login: User and password of somebody who may do everything, where not everybody may.
         settings: What is set otherwise than by default, with ``_`` for ``-``.
     """
     port = free_port()
@@ -46,9 +47,10 @@ def plain_redis(folder: Path, **settings: str) -> Iterator[str]:
     file.write_text("".join(f"{key.replace('_', '-')} {one}\n" for key, one in lines.items()))
     process = subprocess.Popen([str(find_server()), str(file)], stdout=subprocess.DEVNULL)
     try:
-        with redis.Redis(port=port, retry=Retry(ConstantBackoff(0.05), 400)) as client:
+        url = f"redis://{login}@127.0.0.1:{port}/0" if login else f"redis://127.0.0.1:{port}/0"
+        with redis.Redis.from_url(url, retry=Retry(ConstantBackoff(0.05), 400)) as client:
             client.ping()
-        yield f"redis://127.0.0.1:{port}/0"
+        yield url
     finally:
         process.terminate()
         process.wait()

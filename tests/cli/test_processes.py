@@ -98,7 +98,6 @@ async def health(kind: str, file: Path) -> int:
     [
         ("channels", signal.SIGTERM),
         pytest.param("channels", signal.SIGINT, marks=pytest.mark.soak),
-        pytest.param("channels", signal.SIGHUP, marks=pytest.mark.soak),
         ("worker", signal.SIGTERM),
     ],
 )

@@ -115,14 +115,19 @@ async def plant(
     agents: Path = ROOT / "examples" / "agents",
     gateway: str = "",
     sentinel: str = "",
+    redis: str = "",
 ) -> AsyncIterator[Plant]:
     """Build a plant, start these processes in it, and tear all of it down at the end.
 
     `gateway` is more of [gateway], and may go on with further tables. `sentinel` is the URL of a
-    Redis with replicas, which commits wait for.
+    Redis with replicas, which commits wait for, and `redis` that of any other one.
     """
     with ExitStack() as stack:
-        url = sentinel or stack.enter_context(EmbeddedRedis(folder / "redis", fsync="always")).url
+        url = (
+            sentinel
+            or redis
+            or stack.enter_context(EmbeddedRedis(folder / "redis", fsync="always")).url
+        )
         async with dev_mailbox.DevMailbox(folder / "mail") as mailbox:
             inbound = free_port()
             settings = folder / "signoff.toml"

@@ -26,6 +26,7 @@ from signoff.cli.commands import (
     ledger,
     policy,
     receipt,
+    redis,
     runs,
     serve,
     slack,
@@ -110,6 +111,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(archive.app, name="archive")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(config.app, name="config")
+app.add_typer(redis.app, name="redis")
 app.add_typer(policy.app, name="policy")
 app.add_typer(receipt.app, name="receipt")
 app.command()(freeze.freeze)

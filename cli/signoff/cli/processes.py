@@ -39,11 +39,12 @@ from signoff.cli.composition.kinds import user as process_user
 from signoff.cli.composition.monitoring import count, exported, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.receipts import private_key
-from signoff.cli.composition.slack import further_channels, group_keeper
+from signoff.cli.composition.reload import Apply, Reloader
+from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
 from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
-from signoff.core.base.errors import AppNotFound, LedgerUnavailable
+from signoff.core.base.errors import AppNotFound, LedgerError, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -51,6 +52,9 @@ CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
 _FAILED: Final = 1
+
+_Work = Callable[[], Coroutine[Any, Any, object]]
+"""What runs beside the stages as long as the process does."""
 
 
 def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
@@ -121,6 +125,9 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         hide=settings.all_hidden,
     )
 
+    def renew(fresh: Settings) -> None:
+        executor.hide = fresh.all_hidden
+
     runners.look_over([name for name in names if name not in remote])
 
     async def close() -> None:
@@ -135,6 +142,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         register=lambda loop: tasks.register(parts.celery, loop, executor),
         stopping=executor.begin_nothing_more,
         close=close,
+        renew=renew,
     )
 
 
@@ -160,8 +168,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
     parts = build(settings)
-    limits = settings.email.limits
-    smtp = settings.email.smtp
+    limits, smtp = settings.email.limits, settings.email.smtp
     key = MessageKey(parts.ledger)
     email = EmailChannel(
         settings.email,
@@ -203,23 +210,27 @@ def run_channels(settings: Settings) -> int:
     if settings.inbox.url and "link" in settings.inbox.sign_in:
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
-    besides = {"groups": keeper[0].run_forever} if keeper is not None else {}
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
-    besides["vacancies"] = vacant.run_forever
-    besides["leftovers"] = Leftovers(parts.ledger).run_forever
-    besides["policies"] = partial(_note_policies, parts)
-    if settings.retention.after is not None:
-        archiver = Archiver(
-            parts.ledger,
-            ArchiveFiles(settings.archive_folder),
-            after=settings.retention.after,
-            feeds=bool(settings.webhooks),
-        )
-        besides["archive"] = archiver.run_forever
+    renewed: asyncio.Queue[Settings] = asyncio.Queue()
+    besides: dict[str, _Work] = {
+        "vacancies": vacant.run_forever,
+        "leftovers": Leftovers(parts.ledger).run_forever,
+        "policies": partial(_note_policies, parts.ledger, settings, renewed),
+        **_archiving(parts),
+    }
+    if keeper is not None:
+        besides["groups"] = keeper[0].run_forever
     senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
     drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
     if senders:
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
+
+    def renew(fresh: Settings) -> None:
+        router.follow(fresh.policies, fresh.default)
+        vacant.follow(fresh.policies, fresh.default)
+        renewed.put_nowait(fresh)
+        if keeper is not None:
+            keeper[0].groups = slack_groups(fresh)
 
     async def close() -> None:
         for sender in senders.values():
@@ -240,6 +251,7 @@ def run_channels(settings: Settings) -> int:
         close=close,
         besides=besides,
         cards=router.cards,
+        renew=renew,
     )
 
 
@@ -261,7 +273,8 @@ async def _serve(settings: Settings) -> int:
 
     parts = build(settings)
     found = count(settings, "gateway")
-    app, mail = assemble(parts, found)
+    reloader = Reloader(settings, "gateway", _renewing(parts))
+    app, mail = assemble(parts, found, reloader)
     config = uvicorn.Config(
         app,
         http=Protocol,
@@ -282,6 +295,7 @@ async def _serve(settings: Settings) -> int:
     # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     async with AsyncExitStack() as stack:
         stack.enter_context(traced(settings, "gateway"))
         stack.push_async_callback(parts.ledger.close)
@@ -292,7 +306,7 @@ async def _serve(settings: Settings) -> int:
             serve_adk(app, parts, stack)
         # Entered here and not by uvicorn, which would log a traceback of what start raises.
         await stack.enter_async_context(app.router.lifespan_context(app))
-        beating = asyncio.create_task(_beat(parts.ledger, "gateway"))
+        beating = asyncio.create_task(_beat(parts.ledger, "gateway", reloader))
         stack.callback(beating.cancel)
         listening = stack.enter_context(listen(settings.gateway.host, settings.gateway.port))
         await server.serve(sockets=[listening])
@@ -329,8 +343,9 @@ def _consume(
     register: Callable[[LoopThread], None],
     stopping: Callable[[], None] | None = None,
     close: Callable[[], Coroutine[Any, Any, None]] | None = None,
-    besides: Mapping[str, Callable[[], Coroutine[Any, Any, object]]] | None = None,
+    besides: Mapping[str, _Work] | None = None,
     cards: Cards | None = None,
+    renew: Apply,
 ) -> int:
     """Work on stages until told to stop; return the exit code.
 
@@ -365,9 +380,12 @@ def _consume(
             ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads, **ports),
         )
         worker.stopping = stopping
+        reloader = Reloader(parts.settings, kind, _renewing(parts), renew)
+        worker.renewing = reloader.ask
         reconciler = Reconciler(parts.decisions.roster, cards=cards)
         _in_background(loop, "reconciler", reconciler.run_forever())
-        _in_background(loop, "heartbeat", _beat(parts.ledger, kind))
+        _in_background(loop, "settings", reloader.run_forever())
+        _in_background(loop, "heartbeat", _beat(parts.ledger, kind, reloader))
         for name, work in (besides or {}).items():
             _in_background(loop, name, work())
         worker.start()
@@ -381,13 +399,17 @@ class _Consumer(Worker):
     stopping: Callable[[], None] | None = None
     """Called once, in a signal handler, when the worker is to stop."""
 
+    renewing: Callable[[], None] | None = None
+    """Called in a signal handler when the settings are to be read again."""
+
     def setup_logging(self, colorize: bool | None = None) -> None:
         """Leave the log as it was configured."""
 
     def install_platform_tweaks(self, worker: object) -> None:
         """Finish what is running on the first signal, and exit at once on the second.
 
-        Celery would re-execute the process on SIGHUP, and write to standard output.
+        SIGHUP has the settings read again, unless it says that the terminal is gone. Celery would
+        re-execute the process on it, and write to standard output.
         """
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -400,20 +422,54 @@ class _Consumer(Worker):
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
+        if (renewing := self.renewing) is not None and not os.isatty(0):
+            signal.signal(signal.SIGHUP, lambda *_: renewing())
 
 
-async def _note_policies(parts: Parts) -> None:
-    """Note which versions of the policies this process routes by."""
-    policies, fallback = parts.settings.policies, parts.settings.default
-    for one in await note_policies(parts.ledger, policies, fallback, by=process_user()):
-        log.info("policy.changed", policy=one.policy, version=one.version)
+def _archiving(parts: Parts) -> dict[str, _Work]:
+    """Return what moves ended runs into the archive, if the settings say after which time."""
+    settings = parts.settings
+    if settings.retention.after is None:
+        return {}
+    archiver = Archiver(
+        parts.ledger,
+        ArchiveFiles(settings.archive_folder),
+        after=settings.retention.after,
+        feeds=bool(settings.webhooks),
+    )
+    return {"archive": archiver.run_forever}
 
 
-async def _beat(ledger: Ledger, kind: str) -> None:
+async def _note_policies(
+    ledger: Ledger, settings: Settings, renewed: asyncio.Queue[Settings]
+) -> None:
+    """Note the versions of the policies that this process routes by, now and when they change."""
+    while True:
+        try:
+            policies, fallback = settings.policies, settings.default
+            fresh = await note_policies(ledger, policies, fallback, by=process_user())
+        except LedgerError as error:
+            fresh = ()
+            log.warning("policy.not_noted", error=str(error))
+        for one in fresh:
+            log.info("policy.changed", policy=one.policy, version=one.version)
+        settings = await renewed.get()
+
+
+def _renewing(parts: Parts) -> Apply:
+    """Return what lets everybody who knows the directory of a process see another one.
+
+    To be called before anybody has looked who is away: then it is the directory of the settings.
+    """
+    directory = parts.decisions.directory
+    return lambda fresh: directory.become(fresh.everybody)
+
+
+async def _beat(ledger: Ledger, kind: str, reloader: Reloader) -> None:
     """Say that this process is alive, as long as it is."""
     while True:
         try:
-            await beat(ledger, kind, process_name())
+            await beat(ledger, kind, process_name(), reloader.state)
         except LedgerUnavailable as error:
             log.warning("heartbeat.ledger_unavailable", error=str(error))
         await asyncio.sleep(TTL / 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Final
 
 from signoff.broker.ledger.ledger import Ledger
@@ -41,4 +43,26 @@ async def alive(ledger: Ledger) -> dict[str, list[str]]:
         kind, name = process.split(":", 1)
         if until > now:
             found.setdefault(kind, []).append(name)
+    return found
+
+
+async def states(ledger: Ledger) -> dict[str, Mapping[str, str]]:
+    """Return what the processes say of themselves, by kind and name (``worker host/17``).
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    keys = await ledger.store.keys("alive:")
+    async with (
+        ledger.store.translated_client() as client,
+        client.pipeline(transaction=False) as pipe,
+    ):
+        for key in keys:
+            pipe.get(ledger.store.prefix + key)
+        texts = await pipe.execute()
+    found: dict[str, Mapping[str, str]] = {}
+    for key, text in zip(keys, texts, strict=True):
+        _, kind, name = key.split(":", 2)
+        state = json.loads(text or "1")
+        found[f"{kind} {name}"] = state if isinstance(state, dict) else {}
     return found

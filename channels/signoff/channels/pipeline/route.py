@@ -89,11 +89,15 @@ class Router:
         self._decisions = Decisions(ledger, directory)
         self._grants = Grants(ledger)
         self._allowances = Allowances(ledger)
+        self._owned = dict(owners or {})
+        self.follow(policies, fallback)
+
+    def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
+        """Route by these policies and this default from now on."""
         self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
         self._policies = tuple(policies)
         self._fallback = fallback
-        self._owned = dict(owners or {})
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.

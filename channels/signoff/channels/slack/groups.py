@@ -34,6 +34,9 @@ class GroupKeeper:
         web: The Web API.
         identities: Says who the users are.
         groups: The ids of the groups that policies ask.
+
+    Attributes:
+        groups: The same; they may change while it runs.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class GroupKeeper:
         self._ledger = ledger
         self._web = web
         self._identities = identities
-        self._groups = tuple(groups)
+        self.groups = groups
 
     async def once(self) -> None:
         """Look at all groups; one that cannot be looked up stays as it was.
@@ -51,7 +54,7 @@ class GroupKeeper:
             LedgerError: It could not be committed.
         """
         found: dict[str, tuple[str, ...]] = {}
-        for group in self._groups:
+        for group in tuple(self.groups):
             try:
                 found[group] = await self._members(group)
             except SlackError as error:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.boundary import USAGE
-from signoff.cli.commands.session import Json, settings_of, write_json
+from signoff.cli.boundary import REFUSED, USAGE
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
+    from signoff.broker.decisions import Decisions
     from signoff.cli.config.faults import Fault
 
 app = typer.Typer(no_args_is_help=True, help="The settings.")
@@ -71,6 +73,58 @@ def show(ctx: typer.Context, *, as_json: Json = False) -> None:
     say(f"# {settings.file or 'no settings file; environment and defaults'}")
     for line in _toml(values):
         say(line)
+
+
+@app.command()
+def diff(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The other settings.")],
+    *,
+    limit: Annotated[
+        int, typer.Option(min=1, help="The most groups of approvals that would change alike.")
+    ] = 20,
+    as_json: Json = False,
+) -> None:
+    """Print what the settings in FILE would change, for pending approvals too. Nothing is changed.
+
+    The exit code is 1 if anything would change, otherwise 0.
+    """
+    from signoff.cli.commands.approvals.timelines import diff_json, print_diff  # noqa: PLC0415
+    from signoff.cli.config.changes import entries, gone  # noqa: PLC0415
+    from signoff.cli.config.check import require  # noqa: PLC0415
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415
+    from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
+
+    settings, other = settings_of(ctx), load_settings(file)
+    require(other)
+    changed, restart = list(entries(settings, other)), settings.fixed_differences(other)
+
+    async def work(decisions: Decisions) -> None:
+        from signoff.broker.directory.absences import People  # noqa: PLC0415
+
+        pending = await decisions.ledger.pending()
+        left = gone(pending, other)
+        directory = await People(decisions.ledger, other.everybody).directory()
+        found = differences(pending, other, directory)
+        if as_json:
+            rows = [asdict(one) for one in changed]
+            write_json(
+                {"changes": rows, "restart": restart, "gone": left, "pending": diff_json(found)}
+            )
+            return
+        for one in changed:
+            fields = f" ({', '.join(one.fields)})" if one.fields else ""
+            say(f"{one.section}: {one.name} {one.change}{fields}")
+        if restart:
+            say(f"Read when a process starts, so restart for: {', '.join(restart)}")
+        for approval, people in left.items():
+            say(f"{approval}: {', '.join(people)} would be gone; others are asked in their place")
+        # An approval keeps the terms that it was opened under; new ones get these.
+        print_diff(found, len(pending), most=limit)
+
+    with_decisions(ctx, work)
+    if changed or restart:
+        raise typer.Exit(REFUSED)
 
 
 def _write(faults: list[Fault]) -> None:

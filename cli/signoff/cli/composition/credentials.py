@@ -92,7 +92,8 @@ def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]
     """
     found = {}
     for name, value in environment.items():
-        upper = name.upper()
+        # Where a secret stands in a file, whoever has its name can read it.
+        upper = name.upper().removesuffix("_FILE")
         place = upper.removeprefix(_PREFIX).lower().split(_NESTED)
         kept: str | None = value
         if upper.startswith(_PREFIX):

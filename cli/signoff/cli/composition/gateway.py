@@ -11,7 +11,7 @@ from signoff.channels.custom import added_routes
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.webhook import make_mail_router
-from signoff.channels.gateway import make_gateway
+from signoff.channels.gateway import Listener, make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.cli.composition.monitoring import known
@@ -23,19 +23,22 @@ if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
 
 
-def assemble(parts: Parts, found: Metrics | None = None) -> tuple[FastAPI, MailServer | None]:
+def assemble(
+    parts: Parts, found: Metrics | None = None, *more: Listener
+) -> tuple[FastAPI, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
     Args:
         parts: What every process is made of.
         found: The metrics of this process, None where it has none.
+        more: What else runs beside the routes.
     """
     settings = parts.settings
     mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
     reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
     slack = slack_inbound(parts)
     listeners = [one for one in (mail, reader) if one is not None]
-    app = make_gateway(parts.ledger, [*listeners, *slack.listeners], close=slack.close)
+    app = make_gateway(parts.ledger, [*listeners, *slack.listeners, *more], close=slack.close)
     for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))

@@ -56,19 +56,20 @@ def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sendin
     return Sending([SlackChannel(web, ledger, app=app), *added], web.close)
 
 
+def slack_groups(settings: Settings) -> list[str]:
+    """Return the ids of the user groups that policies ask."""
+    asked = (one for rule in (*settings.policies, settings.default) for one in rule.references)
+    groups = (one.removeprefix(SLACK_GROUP) for one in asked if one.startswith(SLACK_GROUP))
+    return list(dict.fromkeys(groups))
+
+
 def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None]]] | None:
     """Return what looks up the user groups that policies ask, and what closes its connections.
 
-    None where there is none to look up.
+    None without Slack. Policies that are read later may ask groups, so it is there without any.
     """
     settings = parts.settings
-    asked = [
-        reference
-        for rule in (*settings.policies, settings.default)
-        for reference in rule.references
-        if reference.startswith(SLACK_GROUP)
-    ]
-    if not asked or not settings.slack.enabled:
+    if not settings.slack.enabled:
         return None
     from signoff.channels.slack.groups import GroupKeeper  # noqa: PLC0415
     from signoff.channels.slack.inbound.identity import Identities  # noqa: PLC0415
@@ -76,8 +77,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
 
     web = SlackWeb(settings.slack)
     identities = Identities(web, parts.decisions.directory)
-    groups = dict.fromkeys(one.removeprefix(SLACK_GROUP) for one in asked)
-    return GroupKeeper(parts.ledger, web, identities, list(groups)), web.close
+    return GroupKeeper(parts.ledger, web, identities, slack_groups(settings)), web.close
 
 
 def slack_inbound(parts: Parts) -> Taking:

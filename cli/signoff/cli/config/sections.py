@@ -26,9 +26,9 @@ class RedisSettings(Value):
     )
     durability: Literal["local", "replica"] = Field(
         "local",
-        description="When a commit counts: `local`, when Redis has it; `replica`, when a replica "
-        "has it too. With `replica` a failover loses no answer that was acknowledged, and without "
-        "a connected replica nothing is acknowledged.",
+        description="When a commit counts: `local`, when Redis has it; `replica`, when its "
+        "connected replicas have it too. With `replica` a failover loses no acknowledged answer, "
+        "and without a connected replica nothing is acknowledged.",
     )
     prefix: str = Field(
         "{signoff}:",

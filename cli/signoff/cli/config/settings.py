@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -35,6 +37,7 @@ from signoff.cli.config.faults import (
     read_text,
     suggest,
 )
+from signoff.cli.config.secret_files import FILE, with_files
 from signoff.cli.config.sections import (
     AgentSettings,
     BrokerSettings,
@@ -73,6 +76,9 @@ FILE_NAME = "signoff.toml"
 
 CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 """The environment variable that names another file."""
+
+RULES = frozenset({"people", "directory", "queues", "schedules", "policies", "policy", "default"})
+"""What a process takes over while it runs; everything else is read when it starts."""
 
 _PREFIX, _NESTED = "SIGNOFF_", "__"
 _SQLITE = "sqlite:///"
@@ -243,6 +249,23 @@ class Settings(BaseSettings):
         policies = [(("policies", at), policy) for at, policy in enumerate(self.policies)]
         return [*policies, (("default",), self.default)]
 
+    @property
+    def rules_digest(self) -> str:
+        """What stands for the people and policies in force, to compare processes by."""
+        text = self.model_dump_json(include=set(RULES))
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+    def renewed(self, fresh: Settings) -> Settings:
+        """Return these settings with the people and policies of others."""
+        after = self.model_copy(update={name: getattr(fresh, name) for name in RULES})
+        after._places = fresh._places  # noqa: SLF001 -- of the same class
+        return after
+
+    def fixed_differences(self, other: Settings) -> list[str]:
+        """Return the sections in which other settings differ, and which are read at the start."""
+        names = [name for name in type(self).model_fields if name not in RULES]
+        return [name for name in names if getattr(self, name) != getattr(other, name)]
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -253,9 +276,17 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put the file behind arguments and environment; leave dotenv and secret files out."""
-        del dotenv_settings, file_secret_settings
-        content = _file.get() or {}
-        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=content)
+        del env_settings, dotenv_settings, file_secret_settings
+        content = InitSettingsSource(settings_cls, init_kwargs=_file.get() or {})
+        return init_settings, _Environment(settings_cls), content
+
+
+class _Environment(EnvSettingsSource):
+    """The environment, with the files that it names."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        variables, _ = with_files(os.environ, Settings.model_fields)
+        return {name.lower(): value for name, value in variables.items()}
 
 
 def find_file(path: Path | None = None) -> Path | None:
@@ -293,7 +324,7 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     file = find_file(path)
     text = read_text(file) if file is not None else ""
     content = own_content(kind, parse_toml(text, file))
-    faults = _unknown_variables()
+    faults = [*_unknown_variables(), *with_files(os.environ, Settings.model_fields)[1]]
     token = _file.set(content)
     try:
         settings = Settings()
@@ -372,8 +403,9 @@ def _source(loc: Loc, text: str, file: Path | None) -> str:
     present = {name.upper(): name for name in os.environ}
     for end in range(len(names), 0, -1):
         variable = _PREFIX + _NESTED.join(names[:end])
-        if variable in present:
-            return present[variable]
+        for name in (variable, variable + FILE):
+            if name in present:
+                return present[name]
     if file is None:
         return ""
     line = line_of(text, loc)

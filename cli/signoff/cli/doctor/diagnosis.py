@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 
 from signoff.broker.archive.anchor import read_anchor
@@ -11,7 +11,7 @@ from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.freezes import Freezes
-from signoff.broker.heartbeat import alive
+from signoff.broker.heartbeat import alive, states
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.health import redis_problems
@@ -118,6 +118,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         for one in await Freezes(ledger).all():
             text = f"{one.by} has frozen {one.stops}: {one.why}. `signoff thaw` lets it go on"
             yield Finding("freezes", "warning", text)
+        for finding in _rules(settings, await states(ledger)):
+            yield finding
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:
@@ -158,6 +160,19 @@ def _processes(living: dict[str, list[str]]) -> list[Finding]:
             text = f"none is alive; start one with `signoff {kind}`"
             findings.append(Finding(kind, "warning", text))
     return findings
+
+
+def _rules(settings: Settings, said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    """Look whether all processes follow the people and policies that are read here."""
+    for process, state in said.items():
+        if problem := state.get("problem"):
+            yield Finding("settings", "broken", f"{process}: {problem}")
+        elif state.get("rules", settings.rules_digest) != settings.rules_digest:
+            text = (
+                f"{process} follows other people or policies than these. Give it the same file, "
+                "and have it read again: kill -HUP"
+            )
+            yield Finding("settings", "warning", text)
 
 
 def _code(settings: Settings, workers: list[str]) -> list[Finding]:

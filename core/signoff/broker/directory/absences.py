@@ -43,6 +43,11 @@ class People:
         self._versions: tuple[int, ...] = ()
         self._present = directory
 
+    @property
+    def generation(self) -> int:
+        """How often the settings were read again; see `Directory.become`."""
+        return self._written.generation
+
     async def directory(self) -> Directory:
         """Return the people as they are now; one look into the ledger.
 
@@ -52,7 +57,7 @@ class People:
         """
         found = await self._ledger.store.read([_KEY, GROUPS, FREEZES])
         absent, grouped, frozen = found
-        versions = tuple(one[0] if one else 0 for one in found)
+        versions = (*(one[0] if one else 0 for one in found), self._written.generation)
         if versions != self._versions:
             present = with_absences(self._written, _read(absent))
             present = present.with_groups(read_groups(grouped))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import redis.exceptions
 
-from signoff.broker.ledger.redis_types import Commands
+from signoff.broker.ledger.redis_types import Commands, Pipeline
 from signoff.core.base.errors import LedgerUnavailable
 
 Command = tuple[str | int, ...]
@@ -18,6 +18,10 @@ _MOST = 256
 
 _PATIENCE_MS = 3000
 """How long a commit waits for the replica; under the socket timeout of the client."""
+
+
+_PROOFS = 3
+"""How often to ask, where the server knows less than was asked, or has more replicas."""
 
 
 class _Call(NamedTuple):
@@ -38,7 +42,7 @@ class Wire:
     Args:
         client: Its retries apply to a round trip as a whole, so each command must bear to be sent
             again.
-        mark: A key that is written before a replica is waited for; "" waits for none. WAIT looks at
+        mark: A key that is written before replicas are waited for; "" waits for none. WAIT looks at
             what its own connection has written: a commit that is recognised on another connection,
             or was refused because an earlier one was done, writes nothing itself.
     """
@@ -47,6 +51,7 @@ class Wire:
         self._client = client
         self._mark = mark
         self._on_disk = True
+        self._replicas = 1
         self._calls: list[_Call] = []
         self._flight: asyncio.Task[None] | None = None
 
@@ -109,10 +114,9 @@ class Wire:
                 for command in call.commands:
                     pipe.execute_command(*command)
             if durable:
-                pipe.execute_command("SET", self._mark, "1")
-                pipe.execute_command(*self._wait)
+                self._prove(pipe)
             replies = await pipe.execute(raise_on_error=False)
-        missing = await self._missing(replies[-1]) if durable else None
+        missing = await self._missing(replies) if durable else None
         start = 0
         for call in calls:
             end = start + len(call.commands)
@@ -122,30 +126,51 @@ class Wire:
                 call.answer.set_result(replies[start:end])
             start = end
 
-    @property
-    def _wait(self) -> Command:
-        """Wait until a replica has it, and, where the server can say so, both have it on disk."""
-        return ("WAITAOF", 1, 1, _PATIENCE_MS) if self._on_disk else ("WAIT", 1, _PATIENCE_MS)
-
-    async def _missing(self, reply: Any) -> LedgerUnavailable | None:  # noqa: ANN401 -- as Redis replies
-        """Return what is wrong when no replica has confirmed a round trip, None if one has."""
-        if self._on_disk and "unknown command" in str(reply).lower():
-            # Before Redis 7.2 a replica says only that it has it in memory.
-            self._on_disk = False
-            async with self._client.pipeline(transaction=False) as pipe:
-                pipe.execute_command("SET", self._mark, "1")
-                pipe.execute_command(*self._wait)
-                reply = (await pipe.execute(raise_on_error=False))[-1]
-        if isinstance(reply, Exception):
-            why = f"Redis cannot wait for its replica: {reply}"
-        elif all(one > 0 for one in (reply if isinstance(reply, list) else [reply])):
-            return None
+    def _prove(self, pipe: Pipeline) -> None:
+        """Wait until the replicas have it, and, where the server can say so, have it on disk."""
+        pipe.execute_command("SET", self._mark, "1")
+        pipe.execute_command("INFO", "replication")
+        if self._on_disk:
+            pipe.execute_command("WAITAOF", 1, self._replicas, _PATIENCE_MS)
         else:
-            why = "no replica of Redis has confirmed it in time"
+            pipe.execute_command("WAIT", self._replicas, _PATIENCE_MS)
+
+    async def _missing(self, replies: list[Any]) -> LedgerUnavailable | None:
+        """Return why a round trip does not count; None when the replicas have confirmed it.
+
+        All that are attached have to: Sentinels choose among them by what they knew of each some
+        seconds ago, so one of two that is behind could become the primary.
+        """
+        why = "no replica of Redis has confirmed it in time"
+        for _ in range(_PROOFS):
+            info, reply = replies[-2:]
+            need = max(1, _attached(info))
+            asked, self._replicas = self._replicas, need
+            if not isinstance(reply, Exception):
+                local, confirmed = reply if isinstance(reply, list) else (1, reply)
+                if local and confirmed >= need:
+                    return None
+                if asked >= need:
+                    break
+            elif self._on_disk and "unknown command" in str(reply).lower():
+                # Before Redis 7.2 a replica says only that it has it in memory.
+                self._on_disk = False
+            else:
+                why = f"Redis cannot wait for its replicas: {reply}"
+                break
+            async with self._client.pipeline(transaction=False) as pipe:
+                self._prove(pipe)
+                replies = await pipe.execute(raise_on_error=False)
         return LedgerUnavailable(
             f'It may not be kept: {why}. [redis] durability is "replica", so nothing counts before '
-            "one has it. `signoff doctor` says how many there are."
+            "the replicas have it. `signoff doctor` says whether there is one."
         )
+
+
+def _attached(info: object) -> int:
+    """Return how many replicas have all that the primary has, as it says itself, and follow it."""
+    rows = info.values() if isinstance(info, dict) else ()
+    return sum(isinstance(one, dict) and one.get("state") == "online" for one in rows)
 
 
 def _fail(calls: Sequence[_Call], error: BaseException) -> None:

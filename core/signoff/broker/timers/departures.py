@@ -40,8 +40,8 @@ class Departures:
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
         self._ledger = roster.ledger
-        self._ids = _digest(roster.directory)
-        self._started = False
+        self._ids = ""
+        self._generation: int | None = None
         self._known: dict[str, str] = {}
         self._all_at: datetime | None = None
 
@@ -57,7 +57,6 @@ class Departures:
             await self._ledger.commit(Change().put_raw(_KEY, data, was=was))
 
         await self._ledger.decide_again(attempt)
-        self._started = True
 
     async def once(self) -> int:
         """Look who has gone or is back since the last look; return how many approvals go on.
@@ -65,8 +64,12 @@ class Departures:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        if not self._started:
+        generation = self._roster.people.generation
+        if generation != self._generation:
+            # At the start, and whenever the settings were read again.
+            self._ids, self._all_at = _digest(self._roster.directory), None
             await self._start()
+            self._generation = generation
         now = await self._ledger.now()
         await self._roster.refresh()
         directory = self._roster.directory

@@ -34,6 +34,10 @@ class Vacancies:
     def __init__(self, roster: Roster, policies: Sequence[Policy], fallback: Fallback) -> None:
         self._roster = roster
         self._ledger = roster.ledger
+        self.follow(policies, fallback)
+
+    def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
+        """Look at what these policies and this default ask for from now on."""
         self._policies = tuple(policies)
         self._fallback = fallback
 

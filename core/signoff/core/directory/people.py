@@ -187,6 +187,7 @@ class Directory:
         strangers: bool = True,
         time_zone: str = "UTC",
     ) -> None:
+        self.generation = 0
         everybody = {person.id: person for person in people}
         self._by_id = {one.id: one for one in everybody.values() if one.active}
         self._inactive = {one.id: one for one in everybody.values() if not one.active}
@@ -211,6 +212,14 @@ class Directory:
 
     def __iter__(self) -> Iterator[Person]:
         return iter(self._by_id.values())
+
+    def become(self, other: Directory) -> None:
+        """Take over everything from another directory, at once, for all who hold this one.
+
+        Directories that were made from this one stay as they are; `generation` says that they are
+        of an earlier one.
+        """
+        self.__dict__.update(other.__dict__, generation=self.generation + 1)
 
     def get(self, person_id: str) -> Person | None:
         """Return the person with this id."""

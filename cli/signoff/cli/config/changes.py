@@ -1,0 +1,62 @@
+"""What other settings change, entry by entry, and who would be gone from what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel
+
+from signoff.cli.config.settings import Settings
+from signoff.core.approvals.approval import Approval
+
+_NAMED: Final = {"people": "id", "queues": "name", "schedules": "name", "policies": "name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A person, queue, schedule or policy that is not the same, or the default.
+
+    Attributes:
+        section: Its table: ``people``.
+        name: Its id or name.
+        change: ``added``, ``removed`` or ``changed``.
+        fields: Which of its fields have changed.
+    """
+
+    section: str
+    name: str
+    change: str
+    fields: tuple[str, ...] = ()
+
+
+def entries(old: Settings, new: Settings) -> Iterator[Entry]:
+    """Yield what is not the same, in the order of the sections."""
+    for section, key in _NAMED.items():
+        before: dict[str, BaseModel] = {getattr(one, key): one for one in getattr(old, section)}
+        after: dict[str, BaseModel] = {getattr(one, key): one for one in getattr(new, section)}
+        for name in dict.fromkeys((*before, *after)):
+            if name not in after or name not in before:
+                yield Entry(section, name, "added" if name in after else "removed")
+            elif fields := _fields(before[name], after[name]):
+                yield Entry(section, name, "changed", fields)
+        order = [name for name in before if name in after]
+        if section == "policies" and order != [name for name in after if name in before]:
+            yield Entry(section, "the order", "changed")
+    if fields := _fields(old.default, new.default):
+        yield Entry("default", "default", "changed", fields)
+
+
+def gone(pending: Iterable[Approval], new: Settings) -> dict[str, list[str]]:
+    """Return whose answer is awaited and who is not active any more, by approval."""
+    people = new.everybody
+    found = {
+        one.id: [who for who in one.ballot.awaited if people.get(who) is None] for one in pending
+    }
+    return {approval: left for approval, left in found.items() if left}
+
+
+def _fields(before: BaseModel, after: BaseModel) -> tuple[str, ...]:
+    names = type(after).model_fields
+    return tuple(name for name in names if getattr(before, name) != getattr(after, name))

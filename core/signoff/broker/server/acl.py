@@ -1,0 +1,144 @@
+"""Users of Redis for each kind of process, as narrow as its work allows (an ACL file of Redis 7).
+
+Redis checks keys in scripts too, so a user reaches in a script what it reaches without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+WORKER: Final = "worker"
+CHANNELS: Final = "channels"
+GATEWAY: Final = "gateway"
+OPERATOR: Final = "operator"
+ROLES: Final = (WORKER, CHANNELS, GATEWAY, OPERATOR)
+
+_ALL: Final = "WCG"
+_ROUTING: Final = "CG"
+FAMILIES: Final[Mapping[str, str]] = {
+    # Scripts take the prefix for a key, and make the others of it.
+    "": _ALL,
+    # What is decided, and its indexes.
+    "approval:*": _ALL,
+    "approvals": _ALL,
+    "run:*": _ALL,
+    "runs": _ALL,
+    "waiting": _ALL,
+    "decided": _ALL,
+    "inbox:*": _ALL,
+    "queue:*": _ALL,
+    "requests:*": _ALL,
+    "sessions": _ALL,
+    "proposals": _ALL,
+    "grant:*": _ROUTING,
+    "grants": _ROUTING,
+    "scope:*": _ROUTING,
+    "uses:*": _ALL,
+    "allowance:*": _ROUTING,
+    # Code that waits, and what was sent to agents elsewhere.
+    "snapshot:*": "W",
+    "sandbox:*": "W",
+    "arguments:*": "W",
+    "journal:*": "W",
+    "posted:*": "W",
+    "events:*": "WG",
+    # Work: a worker takes its own, and puts in what follows from it.
+    "stages": _ALL,
+    "bells": _ALL,
+    "outbox:*": "wCG",
+    "items:*": "CG",
+    **{
+        f"{table}:{stage}": "W"
+        for table in ("outbox", "items")
+        for stage in ("run.*", "resume.*", "route", "deliver.*")
+    },
+    "done:*": _ALL,
+    "lease:*": _ALL,
+    "stuck:*": _ALL,
+    "dead:*": _ALL,
+    # Mail, Slack and webhooks.
+    "token:*": _ROUTING,
+    "mail:*": _ROUTING,
+    "seen:*": _ROUTING,
+    "webhook:*": "G",
+    "imap:*": "G",
+    "consent:*": _ROUTING,
+    "quarantine": _ROUTING,
+    "quarantine:*": _ROUTING,
+    "key:message-ids": _ROUTING,
+    "slack:*": _ROUTING,
+    "bundle:*": _ROUTING,
+    "told:*": _ROUTING,
+    "webhooks": "C",
+    # People.
+    "absences": "wCG",
+    "groups": "wCG",
+    "turns:*": _ALL,
+    "directory": _ALL,
+    "vacancies": "C",
+    # Signing in, and what lets somebody in.
+    "factor:*": "G",
+    "passkey:*": "G",
+    "passkeys:*": "cG",
+    "challenge:*": "G",
+    "invitation:*": "G",
+    "login:*": "G",
+    "logins:*": "CG",
+    "oidc:*": "G",
+    "epoch:*": _ROUTING,
+    "link:*": _ROUTING,
+    "form:*": "G",
+    "access:*": "G",
+    "idempotent:*": "G",
+    "tries:*": _ROUTING,
+    "rate:*": _ROUTING,
+    # The processes, and the audit.
+    "alive:*": _ALL,
+    "processes": _ALL,
+    "samples": "G",
+    "replicated": _ALL,
+    "probe:*": "G",
+    "audit": _ALL,
+    "audit:head": _ALL,
+    "trails": _ALL,
+    "archive": "wCG",
+}
+"""Who uses which keys: W, C and G may read and write them, w, c and g only read."""
+
+_COMMANDS: Final = "-@all +@read +@write +@connection +@transaction +@pubsub -@dangerous"
+_SCRIPTS: Final = "+evalsha +script|load +script|exists +time +info"
+_OPERATOR: Final = "+@all -@admin -@dangerous +info +config|get +restore"
+_CELERY: Final = ("signoff.*", "_kombu.*", "unacked*", "*.pidbox*")
+
+
+def users(prefix: str, passwords: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of an ACL file.
+
+    Args:
+        prefix: Of the ledger's keys.
+        passwords: By role; the file has their hashes.
+    """
+    start = re.sub(r"([\\*?\[\]])", r"\\\1", prefix)
+    yield "user default off resetchannels -@all"
+    for role in ROLES:
+        secret = hashlib.sha256(passwords[role].encode()).hexdigest()
+        keys = " ".join(_keys(role, start))
+        commands = _OPERATOR if role == OPERATOR else f"{_COMMANDS} {_SCRIPTS}"
+        yield f"user signoff-{role} on #{secret} resetchannels &* {commands} {keys}"
+
+
+def _keys(role: str, start: str) -> Iterator[str]:
+    """Yield the patterns of the keys that a role may use."""
+    yield from (f"~{one}" for one in _CELERY)
+    if role == OPERATOR:
+        yield f"~{start}*"
+        return
+    letter = role[0]
+    for family, letters in FAMILIES.items():
+        if letter.upper() in letters:
+            yield f"~{start}{family}"
+        elif letter in letters:
+            yield f"%R~{start}{family}"

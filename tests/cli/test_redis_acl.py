@@ -1,0 +1,43 @@
+"""`signoff redis acl`: the file for Redis, and a URL for each process that opens what it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import redis
+
+from cli.conftest import Invoke
+from services import plain_redis
+from signoff.broker.server.acl import ROLES
+
+
+def test_the_written_urls_are_those_of_the_written_users(
+    settings_file: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """A server with the file takes each of them; existing files are left alone."""
+    out = tmp_path / "secrets"
+    line = ["--config", str(settings_file), "redis", "acl", "--out", str(out)]
+    assert invoke(*line, "--url", "redis://somebody:old@127.0.0.1:1/2").exit_code == 0
+    users = (out / "users.acl").read_text()
+    root = tmp_path / "root.acl"
+    root.write_text(users + "user root on >root allkeys allchannels +@all\n")
+    (tmp_path / "data").mkdir()
+    with plain_redis(tmp_path / "data", login="root:root", aclfile=f'"{root}"') as url:
+        port = url.rpartition(":")[2].partition("/")[0]
+        for role in ROLES:
+            text = (out / f"redis-{role}.url").read_text().strip()
+            assert text.endswith("@127.0.0.1:1/2")
+            assert "old" not in text
+            with redis.Redis.from_url(text.replace(":1/2", f":{port}/0")) as client:
+                assert client.client_info()["user"] == f"signoff-{role}"
+    again = invoke(*line)
+    assert (again.exit_code, "exists already" in again.output) == (2, True)
+    assert (out / "users.acl").read_text() == users
+
+
+def test_without_a_folder_it_prints_the_file(settings_file: Path, invoke: Invoke) -> None:
+    """A user for each role, with the prefix of the settings, and none that needs no password."""
+    printed = invoke("--config", str(settings_file), "redis", "acl").stdout
+    assert printed.startswith("user default off")
+    assert [line.split()[1] for line in printed.splitlines()[1:]] == [f"signoff-{r}" for r in ROLES]
+    assert "nopass" not in printed

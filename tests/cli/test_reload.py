@@ -1,0 +1,223 @@
+"""People and policies are read again while a process runs: all of it, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from builders import present
+from cli.conftest import Invoke
+from signoff.broker.directory.absences import People
+from signoff.broker.heartbeat import states
+from signoff.broker.ledger.follow import follow
+from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.broker.submit import submit
+from signoff.broker.timers.departures import Departures
+from signoff.cli.composition.parts import Parts, build
+from signoff.cli.composition.reload import Reloader
+from signoff.cli.composition.supervisor import Child, Supervisor
+from signoff.cli.config.settings import Settings, load_settings
+from signoff.cli.doctor.diagnosis import diagnose
+from signoff.cli.processes import _renewing
+from signoff.core.approvals.events import What
+from signoff.core.directory.hours import Absence
+
+AGENTS = Path(__file__).parents[2] / "examples" / "agents"
+PERSON = '[[people]]\nid = "{0}"\nemail = "{0}@example.com"\n'
+POLICY = '[[policies]]\nname = "{0}"\nask = ["{1}"]\n'
+
+
+@pytest.fixture(scope="module")
+def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedRedis]:
+    """A Redis whose Celery queues no other test rings."""
+    with EmbeddedRedis(tmp_path_factory.mktemp("redis"), fsync="everysec") as server:
+        yield server
+
+
+class File:
+    """A settings file that people edit."""
+
+    def __init__(self, path: Path, redis: str, prefix: str) -> None:
+        self.path = path
+        self._head = (
+            f'[redis]\nurl = "{redis}"\nprefix = "{prefix}"\n[agents]\nfolder = "{AGENTS}"\n'
+            "[gateway]\nport = 0\n[email.inbound]\nport = 0\n[email.smtp]\nport = 1\n"
+            '[log]\nformat = "json"\n[default]\nask = ["mara"]\n'
+        )
+
+    def write(self, *parts: str, head: str = "") -> Path:
+        """Write it, with Mara and these parts."""
+        self.path.write_text(self._head + head + PERSON.format("mara") + "".join(parts))
+        return self.path
+
+
+@pytest.fixture
+def file(tmp_path: Path, own_redis: EmbeddedRedis, prefix: str) -> File:
+    """A file on a Redis of its own, with Mara alone."""
+    made = File(tmp_path / "signoff.toml", own_redis.url, prefix)
+    made.write()
+    return made
+
+
+@pytest.fixture
+async def parts(file: File) -> AsyncIterator[Parts]:
+    """What a process is made of."""
+    made = build(load_settings(file.path))
+    yield made
+    await made.ledger.close()
+
+
+async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:
+    """Whoever holds the directory, absences of the ledger included; without a change, nobody."""
+    seen: list[Settings] = []
+    reloader = Reloader(parts.settings, "channels", _renewing(parts), seen.append)
+    elsewhere = People(parts.ledger, parts.decisions.directory)
+    mara = present(parts.decisions.directory.get("mara"))
+    day = (await parts.ledger.now()).date()
+    await elsewhere.leave(mara, Absence(start=day, end=day), by="mara", more={})
+    before = reloader.state
+    assert await reloader.reload()
+    assert seen == []
+    file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
+    assert await reloader.reload()
+    (after,) = seen
+    assert [one.name for one in after.policies] == ["all"]
+    await parts.decisions.roster.refresh()
+    for directory in (parts.decisions.directory, await elsewhere.directory()):
+        assert present(directory.find("tom@example.com")).id == "tom"
+        assert present(directory.get("mara")).away
+    assert reloader.state != before
+    assert reloader.settings.redis == parts.settings.redis
+
+
+async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
+    """The process judges by the people that it has read last, as if it had just started."""
+    file.write(PERSON.format("tom"))
+    reloader = Reloader(parts.settings, "channels", _renewing(parts))
+    departures = Departures(parts.decisions.roster)
+    await departures.once()
+    first = await parts.ledger.raw("directory")
+    await reloader.reload()
+    await departures.once()
+    second = await parts.ledger.raw("directory")
+    assert present(first)[0] + 1 == present(second)[0]
+    await departures.once()
+    assert await parts.ledger.raw("directory") == second
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("[[people]]\nid = ", "TOML"),
+        (PERSON.format("tom") + POLICY.format("all", "nobody"), "nobody"),
+        ('[[people]]\nid = "tom"\nemail = "tom@example.com"\nshoe = 1\n', "shoe"),
+        ('[[schedules]]\nname = "duty"\nics = "gone.ics"\n', "gone.ics"),
+    ],
+)
+async def test_a_bad_file_leaves_everything_as_it_was(
+    file: File, parts: Parts, wrong: str, why: str
+) -> None:
+    """Neither its good nor its bad entries count, the problem is told, and a good file ends it."""
+    seen: list[Settings] = []
+    reloader = Reloader(parts.settings, "channels", seen.append)
+    rules = json.loads(reloader.state)["rules"]
+    file.write(PERSON.format("good"), wrong)
+    assert not await reloader.reload()
+    state = json.loads(reloader.state)
+    assert (state["rules"], seen) == (rules, [])
+    assert why in state["problem"]
+    assert why in reloader.problem
+    file.path.unlink()
+    assert not await reloader.reload()
+    file.write(PERSON.format("good"))
+    assert await reloader.reload()
+    assert (reloader.problem, len(seen)) == ("", 1)
+
+
+async def test_a_changed_file_is_noticed(file: File, parts: Parts, tmp_path: Path) -> None:
+    """Also one that the settings file names: people in a CSV file."""
+    (tmp_path / "people.csv").write_text("id,email\nann,ann@example.com\n")
+    file.write(head='[directory]\ncsv = "people.csv"\n')
+    took = asyncio.Event()
+    reloader = Reloader(load_settings(file.path), "channels", lambda _: took.set())
+    reloader.every = 0.01
+    await reloader.start()
+    await asyncio.sleep(0)
+    (tmp_path / "people.csv").write_text("id,email\nann,ann@example.com\nbob,bob@example.com\n")
+    await took.wait()
+    assert {one.id for one in reloader.settings.people} == {"mara", "ann", "bob"}
+    await reloader.stop()
+
+
+async def said(child: Child, event: str) -> dict[str, Any]:
+    """Return what a process has said under this name, once it has."""
+    while True:
+        for line in child.tail:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+        await asyncio.sleep(0.02)
+
+
+async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> None:
+    """A request after it goes to the person of the new policy; a bad file is told everywhere."""
+    async with Supervisor() as supervisor:
+        for kind in ("channels", "worker", "gateway"):
+            await supervisor.signoff(kind, "--config", str(file.path), kind)
+        await supervisor.ready(within=120)
+        children = list(supervisor.children.values())
+        file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
+        for child in children:
+            child.signal(signal.SIGHUP)
+            assert (await said(child, "config.reloaded"))["policies"] == 1
+        run = await submit(parts.ledger, "finance", "Reimburse me $2500", user="riley@example.com")
+        async for event in follow(parts.ledger.store, subject=run.id):
+            if event.what is What.ASKED:
+                break
+        (approval,) = await parts.ledger.pending()
+        assert [one.person for one in approval.asked] == ["tom"]
+
+        file.write(PERSON.format("tom"), "shoe = 1\n")
+        for child in children:
+            child.signal(signal.SIGHUP)
+            assert "shoe" in (await said(child, "config.not_reloaded"))["problem"]
+        gateway = supervisor.children["gateway"]
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(f"http://127.0.0.1:{gateway.said['port']}/readyz")
+        assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+        assert "shoe" in answer.json()["checks"]["settings"]
+        while not all(  # noqa: ASYNC110 -- no signal for a heartbeat
+            one.get("problem") for one in (await states(parts.ledger)).values()
+        ):
+            await asyncio.sleep(0.05)
+        findings = await diagnose(parts.settings)
+        told = [one.text for one in findings if one.about == "settings" and one.level == "broken"]
+        assert len(told) == len(children)
+        assert all("not taken over" in text for text in told)
+
+
+def test_diff_says_what_would_change(file: File, invoke: Invoke, tmp_path: Path) -> None:
+    """Entry by entry, what needs a restart, and nothing where nothing would change."""
+    file.write(PERSON.format("tom"), POLICY.format("all", "tom"))
+    other = tmp_path / "other.toml"
+    text = file.path.read_text().replace("tom@", "thomas@").replace("port = 1\n", "port = 2\n")
+    other.write_text(text.replace('name = "all"', 'name = "every"') + PERSON.format("ann"))
+    found = invoke("--config", str(file.path), "config", "diff", str(other), "--json")
+    assert found.exit_code == 1
+    answer = json.loads(found.stdout)
+    assert [(one["section"], one["name"], one["change"]) for one in answer["changes"]] == [
+        ("people", "tom", "changed"),
+        ("people", "ann", "added"),
+        ("policies", "all", "removed"),
+        ("policies", "every", "added"),
+    ]
+    assert (answer["changes"][0]["fields"], answer["restart"]) == (["email"], ["email"])
+    same = invoke("--config", str(file.path), "config", "diff", str(file.path))
+    assert (same.exit_code, "0 pending" in same.stdout) == (0, True)
