@@ -79,6 +79,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "turns:*": _ALL,
     "directory": _ALL,
     "vacancies": "C",
+    "policies": "C",
+    "freezes": "wcg",
     # Signing in, and what lets somebody in.
     "factor:*": "G",
     "passkey:*": "G",

@@ -64,6 +64,7 @@ class Departures:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
+        await self._roster.refresh()
         generation = self._roster.people.generation
         if generation != self._generation:
             # At the start, and whenever the settings were read again.
@@ -71,7 +72,6 @@ class Departures:
             await self._start()
             self._generation = generation
         now = await self._ledger.now()
-        await self._roster.refresh()
         directory = self._roster.directory
         away = {one.id: _absence(directory, one.id, now) for one in directory}
         away = {one: text for one, text in away.items() if text}
