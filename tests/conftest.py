@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import secrets
+import signal
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -37,6 +38,8 @@ structlog.configure(
 hypothesis.settings.register_profile("signoff", deadline=None)
 hypothesis.settings.load_profile("signoff")
 
+# Tests that are started in the background ignore it, and so would every process that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONG = ("promises", "whole", "benchmarks", "worker")
 """The folders whose files take longest."""

@@ -29,8 +29,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def at_a_terminal(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Start the demo at a terminal of its own; yield it, and our end of the terminal."""
     controller, terminal = pty.openpty()
-    # Where the tests are started in the background they ignore it, and what they start would too.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         DEMO,
         stdin=terminal,
@@ -40,7 +38,6 @@ def at_a_terminal(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int
         env=environment(tmp_path) | {"TERM": "dumb"},
         start_new_session=True,
     )
-    signal.signal(signal.SIGINT, before)
     os.close(terminal)
     try:
         yield process, controller
