@@ -53,7 +53,8 @@ def test_commands_write_through_one_module_alone() -> None:
     """Nothing in the command line writes to the terminal by itself."""
     found = []
     for file in CLI.rglob("*.py"):
-        if file.name == "terminal.py":
+        # The fast way of `signoff health` loads neither typer nor rich.
+        if file.name in {"terminal.py", "entry.py"}:
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if not isinstance(node, ast.Call):

@@ -16,7 +16,7 @@ from signoff.core.approvals.events import What
 from signoff.core.base.errors import Escalated, GrantRefused, PayloadError
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import may_grant
-from signoff.core.policies.levels import Level
+from signoff.core.policies.levels import Earlier, Level
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from signoff.core.routing.escalation import advance, pass_on
 from signoff.core.routing.selection import choose
@@ -98,7 +98,7 @@ def test_a_no_at_any_stage_ends_it() -> None:
 
 def test_who_has_approved_at_a_stage_has_no_say_at_the_next() -> None:
     """Also where earlier levels may still answer: that is within a stage."""
-    stay = BOARD.model_copy(update={"earlier": "stay"})
+    stay = BOARD.model_copy(update={"earlier": Earlier.STAY})
     board = says(asked(MANAGER, stay), ADA)
     assert board.approvers == {"cy", "dee", "eve"}
     for yes in (True, False):

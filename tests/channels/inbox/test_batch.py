@@ -14,6 +14,7 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import Fallback, Policy, Terms
 from visitor import Browser, forms_of
 
@@ -149,7 +150,7 @@ async def test_what_needs_more_than_a_yes_is_answered_by_itself(
 ) -> None:
     """Values to fill in, a reason that is wanted, a request that is somebody's own."""
     filled, _ = await office.ask(template={"days": 0})
-    office.policies = (SMALL.model_copy(update={"reasons": ("approve",)}),)
+    office.policies = (SMALL.model_copy(update={"reasons": (Verdict.APPROVE,)}),)
     reasoned, _ = await office.ask(amount=2)
     office.policies = (SMALL,)
     own, _ = await office.ask(amount=3, user="mara")

@@ -38,7 +38,7 @@ def acl(
     settings = settings_of(ctx)
     if out is None:
         for line in users(settings.redis.prefix, dict.fromkeys(ROLES, "CHANGE-ME")):
-            typer.echo(line)
+            say(line)
         return
     passwords = {role: secrets.token_urlsafe(32) for role in ROLES}
     where = url or settings.redis.url
