@@ -209,8 +209,12 @@ async def send(message: EmailMessage, *, host: str, port: int, recipients: Seque
             timeout=15,
         )
     except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
-        code = getattr(error, "code", 550)
-        kind = MailDeferred if 400 <= code < 500 else MailRefused
+        codes = (
+            [one.code for one in error.recipients]
+            if isinstance(error, aiosmtplib.SMTPRecipientsRefused)
+            else [error.code]
+        )
+        kind = MailDeferred if all(400 <= one < 500 for one in codes) else MailRefused
         raise kind(f"The mail server at {host}:{port} did not take the reply: {error}") from error
     except (aiosmtplib.SMTPException, OSError) as error:
         raise MailDeferred(
