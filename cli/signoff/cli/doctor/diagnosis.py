@@ -44,6 +44,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.routing.vacancies import vacancies
+from signoff.worker.agent_folders import app_names
 
 _PATIENCE = 10.0
 _LOGIN = " and takes the login"
@@ -259,6 +260,9 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
     if not settings.agents_folder.is_dir():
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
+    if not app_names(settings.agents_folder):
+        text = f"there is none in {settings.agents_folder}"
+        return [Finding("agents", "warning", text)]
     if loading is None:
         with AgentLoading() as started:
             return _agents(settings, started)
@@ -268,9 +272,6 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
         problems = loading.problems(settings.agents_folder, code)
     except LoadingFailed as error:
         return [Finding("agents", "broken" if error.broken else "warning", str(error))]
-    if not problems:
-        text = f"there is none in {settings.agents_folder}"
-        return [Finding("agents", "warning", text)]
     findings = []
     for name, found in problems.items():
         findings += [
