@@ -42,8 +42,18 @@ hypothesis.settings.load_profile("signoff")
 # Tests that are started in the background ignore it, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONG = ("promises", "whole", "benchmarks", "worker")
-"""The folders whose files take longest."""
+LONG = (
+    "worker/test_shapes_killed.py",
+    "promises/test_3_several_agents_killed.py",
+    "broker/test_backup.py",
+    "promises",
+    "whole",
+    "benchmarks",
+    "worker",
+    "broker",
+    "cli",
+)
+"""The files and folders that take longest, beginning with the longest files of the soak."""
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -54,9 +64,13 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long: a long file that comes last has one core to itself."""
-    order = {name: place for place, name in enumerate(LONG)}
-    root = Path(__file__).parent
-    items.sort(key=lambda item: order.get(item.path.relative_to(root).parts[0], len(LONG)))
+    order, root = {name: place for place, name in enumerate(LONG)}, Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(root)
+        return min(order.get(one, len(LONG)) for one in (path.as_posix(), path.parts[0]))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)
