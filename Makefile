@@ -55,7 +55,7 @@ test: $(VENV)/.dev
 	@$(PYTEST) -m "not soak" $(ARGS)
 
 soak: $(VENV)/.dev
-	@$(PYTEST) -m soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them
+	@$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them
 
 test-bare: $(VENV)/.dev
 	@.ci/bare $(PYTEST) -m "not soak" $(ARGS)

@@ -35,9 +35,13 @@ structlog.configure(
     ]
 )
 
-# A busy machine is no counterexample.
-hypothesis.settings.register_profile("signoff", deadline=None)
+# A busy machine is no counterexample. `make soak` tries more, by --hypothesis-profile=soak.
+hypothesis.settings.register_profile("signoff", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("signoff")
+
+# Collecting makes much and drops little; `pytest_collection_finish` has it collected again.
+gc.disable()
 
 # Tests that are started in the background ignore it, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -156,5 +160,6 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now out of every garbage collection: it is large, and stays."""
+    gc.enable()
     gc.collect()
     gc.freeze()

@@ -247,6 +247,7 @@ def memory_of(pid: int) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a process is looked into by /proc")
 async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_path: Path) -> None:
     """One environment for all of them, as `signoff up` gives it; each keeps what is its own."""
