@@ -6,11 +6,19 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+import typer
 import yaml
+from typer.core import TyperCommand, TyperGroup
+
+from signoff.cli.config.check import require
+from signoff.cli.config.settings import Settings, load_settings
+from signoff.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "examples" / "deploy" / "compose"
@@ -63,6 +71,41 @@ def secret_files(compose: dict[str, Any], service: dict[str, Any], folder: Path)
         f"/run/secrets/{name}": folder / Path(compose["secrets"][name]["file"]).name
         for name in service.get("secrets", ())
     }
+
+
+def settings_of(
+    kind: str,
+    environment: Mapping[str, str | None],
+    files: Mapping[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    file: Path = ROOT / "examples" / "signoff.toml",
+) -> Settings:
+    """Return the settings of a process, checked as at its start.
+
+    Args:
+        kind: Of process; "" is a command of a person.
+        environment: Its environment; what has no value is not set.
+        files: Its secrets, by where they are for it.
+        monkeypatch: Sets the environment.
+        file: Its settings file.
+    """
+    for name, value in environment.items():
+        if name.startswith("SIGNOFF_") and value is not None:
+            monkeypatch.setenv(name, str(files[value]) if name.endswith("_FILE") else value)
+    settings = load_settings(file, kind)
+    require(settings, kind)
+    return settings
+
+
+def command(words: list[str]) -> TyperCommand:
+    """Walk the words of a command line down the tree of commands, options left out."""
+    here: object = typer.main.get_command(app)
+    for word in words:
+        if word.startswith("-") or not isinstance(here, TyperGroup):
+            break
+        here = here.commands[word]
+    assert isinstance(here, TyperCommand), f"`signoff {' '.join(words)}` is not a whole command"
+    return here
 
 
 def make_secrets(folder: Path, **environment: str) -> None:

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
-from typer.core import TyperCommand, TyperGroup
 
-from composed import FOLDER, OVERLAYS, composed, kind_of, line_of, make_secrets, ours, secret_files
+from composed import (
+    FOLDER,
+    OVERLAYS,
+    command,
+    composed,
+    kind_of,
+    line_of,
+    make_secrets,
+    ours,
+    secret_files,
+    settings_of,
+)
 from signoff.cli.config.settings import Settings
 from test_docs import generator
 
@@ -34,19 +43,6 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in OPTIONAL:
         (folder / name).write_text("xapp-1\n" if "app" in name else "xoxb-1\n")
     return folder
-
-
-def command(words: list[str]) -> TyperCommand:
-    """Walk the words of a command line down the tree of commands, options left out."""
-    from signoff.cli.main import app
-
-    here: object = typer.main.get_command(app)
-    for word in words:
-        if word.startswith("-") or not isinstance(here, TyperGroup):
-            break
-        here = here.commands[word]
-    assert isinstance(here, TyperCommand), f"`signoff {' '.join(words)}` is not a whole command"
-    return here
 
 
 def command_lines() -> list[tuple[str, list[str]]]:
@@ -82,17 +78,9 @@ def loaded(
     compose: dict[str, Any], service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Settings:
     """Return the settings of a service: its environment and secrets over the mounted file."""
-    from signoff.cli.config.check import require
-    from signoff.cli.config.settings import load_settings
-
-    files = secret_files(compose, compose["services"][service], secrets)
-    for name, value in compose["services"][service]["environment"].items():
-        if name.startswith("SIGNOFF_") and value is not None:
-            monkeypatch.setenv(name, str(files[value]) if name.endswith("_FILE") else value)
-    kind = kind_of(compose["services"][service])
-    settings = load_settings(ROOT / "examples" / "signoff.toml", kind)
-    require(settings, kind)
-    return settings
+    given = compose["services"][service]
+    files = secret_files(compose, given, secrets)
+    return settings_of(kind_of(given), given["environment"], files, monkeypatch)
 
 
 @pytest.mark.parametrize("service", list(ours(composed())))

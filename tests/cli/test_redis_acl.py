@@ -43,7 +43,9 @@ def test_the_users_of_containers_can_read_the_files(
     out = tmp_path / "secrets"
     before = os.umask(0o077)
     try:
-        assert invoke("--config", str(settings_file), "redis", "acl", "--out", str(out)).exit_code == 0
+        assert (
+            invoke("--config", str(settings_file), "redis", "acl", "--out", str(out)).exit_code == 0
+        )
     finally:
         os.umask(before)
     assert {one.stat().st_mode & 0o777 for one in out.iterdir()} == {0o644}
