@@ -175,7 +175,7 @@ def test_each_variable_that_is_passed_on_is_a_setting() -> None:
 
 
 def test_every_service_says_whether_it_is_well() -> None:
-    """A health check is everywhere, and whoever depends on a service waits until it is healthy."""
+    """A health check is everywhere, and what depends on a service waits until it is healthy."""
     for name, service in SERVICES.items():
         if name != "operator":
             assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}, name
