@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,10 @@ OPTIONAL = {"smtp-password", "imap-password", "slack-bot-token", "slack-app-toke
 
 
 @pytest.fixture(scope="module")
-def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def secrets(made_secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of secrets as the script makes it, with those that others give out."""
     folder = tmp_path_factory.mktemp("compose") / "secrets"
-    make_secrets(folder)
+    shutil.copytree(made_secrets, folder)
     for name in OPTIONAL:
         (folder / name).write_text("xapp-1\n" if "app" in name else "xoxb-1\n")
     return folder

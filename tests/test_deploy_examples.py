@@ -13,7 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from composed import command, make_secrets, settings_of
+from composed import command, settings_of
 from services import program
 from signoff.broker.monitoring.metrics import METRICS
 from signoff.channels.email.inbound import webhook
@@ -31,14 +31,6 @@ UNITS = DEPLOY / "systemd"
 VERSIONS = ("1.29", "1.33", kubernetes_validate.latest_version())
 MADE = set(re.findall(r"/srv/signoff/\w+", (ROOT / "Dockerfile").read_text()))
 """The folders that the image gives to its user."""
-
-
-@pytest.fixture(scope="module")
-def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of secrets as the script makes it."""
-    folder = tmp_path_factory.mktemp("deploy") / "secrets"
-    make_secrets(folder)
-    return folder
 
 
 @pytest.fixture
@@ -105,14 +97,14 @@ def test_the_kustomizations_name_the_files_that_there_are() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_process_of_kubernetes_starts_with_valid_settings(
-    kind: str, secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, made_secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its environment with its own secrets, and with none of another kind of process."""
     given = environment(kind)
     assert given == own_environment(kind, given)
     (generated,) = (one for one in EXAMPLE["secretGenerator"] if one["name"] == f"signoff-{kind}")
     files = {
-        f"/run/secrets/signoff/{Path(one).name}": secrets / Path(one).name
+        f"/run/secrets/signoff/{Path(one).name}": made_secrets / Path(one).name
         for one in generated["files"]
     }
     assert set(files) == {value for name, value in given.items() if name.endswith("_FILE")}
@@ -257,24 +249,24 @@ def credentials(values: Mapping[str, list[str]], secrets: Path) -> dict[str, Pat
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_unit_of_systemd_starts_with_valid_settings(
-    kind: str, secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, made_secrets: Path, settings_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its environment with its own credentials, and with none of another kind of process."""
     values = unit(f"signoff-{kind}.service")
     assert values["ExecStart"] == [f"/opt/signoff/bin/signoff {kind}"]
-    given, files = variables(values), credentials(values, secrets)
+    given, files = variables(values), credentials(values, made_secrets)
     assert given == own_environment(kind, given)
     assert set(files) == {value for name, value in given.items() if name.endswith("_FILE")}
     settings = settings_of(kind, given, files, monkeypatch, settings_file)
     assert f"signoff-{kind}:" in settings.redis.url
 
 
-def test_the_backup_uses_the_login_of_the_operator(secrets: Path) -> None:
+def test_the_backup_uses_the_login_of_the_operator(made_secrets: Path) -> None:
     """The only one that reads all keys; the command exists."""
     values = unit("signoff-backup.service")
     (line,) = values["ExecStart"]
     assert command(line.partition("signoff ")[2].partition(' "')[0].split())
-    files = credentials(values, secrets)
+    files = credentials(values, made_secrets)
     assert "signoff-operator:" in files[variables(values)["SIGNOFF_REDIS__URL_FILE"]].read_text()
 
 

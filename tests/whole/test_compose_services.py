@@ -7,17 +7,18 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import redis
 
-from composed import composed, line_of, make_secrets, secret_files
+from composed import composed, line_of, secret_files
 from deciding import Desk
 from services import missing, program
 from signoff.broker.ledger.follow import follow
@@ -50,12 +51,14 @@ class Host:
     Attributes:
         volumes: The folder of named volumes.
         secrets: What stands for ./secrets.
+        redis: The port of the service redis.
         ports: Texts of compose.yaml that name an address or a port, and what stands for them, as
             all services have one network here.
     """
 
     volumes: Path
     secrets: Path
+    redis: int
     ports: Mapping[str, str]
 
     def sandbox(self, service: dict[str, Any], *, user: str = OURS, home: str = HOME) -> list[str]:
@@ -115,21 +118,16 @@ class Host:
         return [*line, *(self.ports.get(word, word) for word in words or line_of(service))]
 
 
-@pytest.fixture(scope="module")
-def secrets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return a folder of secrets, and the port of the Redis that they are for."""
-    folder, port = tmp_path_factory.mktemp("services") / "secrets", str(free_port())
-    make_secrets(folder, REDIS=f"redis://127.0.0.1:{port}/0")
-    return folder, port
-
-
 @pytest.fixture
-def host(tmp_path: Path, secrets: tuple[Path, str]) -> Host:
+def host(tmp_path: Path, made_secrets: Path) -> Host:
     """Return a host without anything on it but the secrets, and a port for Redis."""
-    folder, port = secrets
-    ports = {"0.0.0.0": "127.0.0.1", "8080": "0", "8025": "0", "2525": "0", "redis": port}
+    folder, port = tmp_path / "secrets", free_port()
+    shutil.copytree(made_secrets, folder)
+    for file in folder.glob("redis-*.url"):
+        file.write_text(file.read_text().replace("redis:6379", f"127.0.0.1:{port}"))
     (tmp_path / "volumes").mkdir()
-    return Host(tmp_path / "volumes", folder, ports)
+    ports = {"0.0.0.0": "127.0.0.1", "8080": "0", "8025": "0", "2525": "0"}
+    return Host(tmp_path / "volumes", folder, port, ports)
 
 
 @contextmanager
@@ -147,7 +145,7 @@ def running(line: list[str]) -> Iterator[subprocess.Popen[bytes]]:
 def ledger_server(host: Host) -> Iterator[str]:
     """Run the service redis, and yield the URL of the operator."""
     server, words = program("redis-server", "redis-server"), line_of(SERVICES["redis"])
-    words = [server, *words[1:], "--port", host.ports["redis"], "--bind", "127.0.0.1"]
+    words = [server, *words[1:], "--port", str(host.redis), "--bind", "127.0.0.1"]
     url = (host.secrets / "redis-operator.url").read_text().strip()
     line = host.line(SERVICES["redis"], *words, user=USERS["redis"], home="/data")
     with running(line) as process:
@@ -164,7 +162,7 @@ def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
     """Where the kernel does not let one be made, there is a reason, and CI has none."""
     service = SERVICES["worker"] | {"volumes": [], "secrets": []}
     look = f"id -u; touch {HOME}/x /x /etc/x; touch /tmp/x && echo t"
-    line = [*Host(tmp_path, tmp_path, {}).sandbox(service), "/bin/sh", "-c", look]
+    line = [*Host(tmp_path, tmp_path, 0, {}).sandbox(service), "/bin/sh", "-c", look]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if "bwrap:" in done.stderr:
         missing("bubblewrap that may make namespaces", done.stderr.strip())
@@ -178,7 +176,7 @@ def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Pa
     with ledger_server(host) as url, redis.Redis.from_url(url) as client:
         assert client.config_get("maxmemory") == {"maxmemory": str(2 * 1024**3)}
         with (
-            redis.Redis.from_url(f"redis://127.0.0.1:{host.ports['redis']}") as stranger,
+            redis.Redis.from_url(f"redis://127.0.0.1:{host.redis}") as stranger,
             pytest.raises(redis.AuthenticationError),
         ):
             stranger.ping()
@@ -206,6 +204,7 @@ def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) ->
             ):
                 found = json.load(answer)["data"]["groups"]
                 break
+            time.sleep(0.05)
         else:
             pytest.fail("prometheus has ended")
         assert [one["file"] for one in found] == ["/etc/prometheus/alerts.yml"]
@@ -228,7 +227,7 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Desk]]:
                 await supervisor.ready()
                 port = str(supervisor.children["mailbox"].said["port"])
                 ports = {**host.ports, "mailbox": "127.0.0.1", "2525": port}
-                here = Host(host.volumes, host.secrets, ports)
+                here = replace(host, ports=ports)
                 for name in ("worker", "channels", "gateway"):
                     await supervisor.start(name, here.line(SERVICES[name]))
                 await supervisor.ready()
