@@ -23,6 +23,7 @@ DEBUG = "SIGNOFF_DEBUG"
 
 _EXTRAS: Final = {
     "google": ("adk", "google-adk"),
+    "sqlalchemy": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
     "opentelemetry": ("otel", "OpenTelemetry"),

@@ -23,6 +23,7 @@ from signoff.cli.commands import (
     config,
     doctor,
     freeze,
+    init,
     ledger,
     policy,
     receipt,
@@ -97,6 +98,7 @@ def demo(
     raise typer.Exit(asyncio.run(play(app=agent, message=message, reply=reply, keep=keep)))
 
 
+app.command()(init.init)
 app.command()(runs.run)
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")

@@ -36,6 +36,10 @@ def run(
     ] = "",
     session: Annotated[str, typer.Option(help="An ADK session to continue.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
+    until_asked: Annotated[
+        bool,
+        typer.Option("--until-asked", help="Wait until somebody has been asked, or it has ended."),
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait; 0 waits forever.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -49,11 +53,12 @@ def run(
         submitted = await submit(
             decisions.ledger, app_name, message, user=user or getpass.getuser(), session=session
         )
-        if not wait:
+        if not (wait or until_asked):
             return submitted
         try:
             async with asyncio.timeout(timeout or None):
-                return await _ended(decisions, submitted, since_ms=int(start.timestamp() * 1000))
+                since_ms = int(start.timestamp() * 1000)
+                return await _ended(decisions, submitted, since_ms=since_ms, asked=until_asked)
         except TimeoutError as error:
             now = await decisions.ledger.run(submitted.id)
             raise RunUnfinished(
@@ -65,7 +70,7 @@ def run(
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
-        say(done.text or done.problem if wait else done.id)
+        say(done.id if until_asked or not wait else done.text or done.problem)
     if done.problem:
         raise typer.Exit(REFUSED)
 
@@ -147,8 +152,15 @@ def settle(
         say(f"{run_id} is settled.")
 
 
-async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
-    """Follow the audit until the run has ended; say on the way who is asked."""
+async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
+    """Follow the audit until the run has ended; say on the way who is asked.
+
+    Args:
+        decisions: Whose ledger is followed.
+        submitted: The run.
+        since_ms: Where the audit is entered.
+        asked: Return also when a card has been delivered, or nobody can be asked.
+    """
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
     from signoff.core.approvals.events import What  # noqa: PLC0415
 
@@ -164,6 +176,8 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:
                 return found
+        if asked and event.what in {What.DELIVERED, What.UNROUTABLE}:
+            return await decisions.ledger.run(submitted.id)
     raise AssertionError("following never ends by itself")
 
 

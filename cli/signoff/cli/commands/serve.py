@@ -58,18 +58,21 @@ def up(
     ctx: typer.Context,
     *,
     redis_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="The port of that Redis.")
-    ] = 6379,
+        int,
+        typer.Option(min=0, max=65535, help="The port of that Redis; 0 takes any free port."),
+    ] = 0,
 ) -> None:
     """Run worker, channels and gateway until Ctrl-C, for development.
 
-    Without [redis] url it also starts a Redis, and without [email.smtp] a mailbox that keeps all
-    mail.
+    Without [redis] url it also starts a Redis, without [email.smtp] a mailbox that keeps all mail,
+    and without [inbox] url it serves the page on this machine. Where a port that is not set is
+    taken, it chooses another. The other commands find all of it when they are called in the same
+    folder.
     """
     settings = settings_of(ctx)
     from signoff.cli.composition.development import run_up  # noqa: PLC0415
 
-    asyncio.run(run_up(settings, redis_port=redis_port))
+    asyncio.run(run_up(settings.file, redis_port=redis_port))
 
 
 def health(

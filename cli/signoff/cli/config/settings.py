@@ -20,7 +20,6 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from signoff.broker.server.embedded import running_url
 from signoff.channels.custom import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
@@ -59,6 +58,7 @@ from signoff.cli.config.sources import (
     sourced,
     text_of,
 )
+from signoff.cli.config.started import provided
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
@@ -73,6 +73,9 @@ from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
 """Read from the working directory unless another file is named."""
+
+STATE_FOLDER = ".signoff"
+"""Beside the settings file, or in the working directory."""
 
 CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 """The environment variable that names another file."""
@@ -144,7 +147,7 @@ class Settings(BaseSettings):
     @property
     def state_folder(self) -> Path:
         """Where Signoff keeps what it needs on this machine."""
-        return self.home / ".signoff"
+        return self.home / STATE_FOLDER
 
     @property
     def agents_folder(self) -> Path:
@@ -153,10 +156,8 @@ class Settings(BaseSettings):
 
     @property
     def redis_url(self) -> str:
-        """The URL of the ledger's Redis; where none is set, of the one that `signoff up` runs."""
-        if "url" in self.redis.model_fields_set:
-            return self.redis.url
-        return running_url(self.redis_folder) or self.redis.url
+        """The URL of the ledger's Redis."""
+        return self.redis.url
 
     @property
     def redis_folder(self) -> Path:
@@ -313,6 +314,8 @@ def find_file(path: Path | None = None) -> Path | None:
 def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     """Read the settings: environment over file over defaults.
 
+    While `signoff up` runs in the folder, what it provides counts before all of them.
+
     Args:
         path: The file; see `find_file`.
         kind: What kind of process wants them, which gets its own part of the file; "" gets all.
@@ -327,7 +330,8 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     faults = [*_unknown_variables(), *with_files(os.environ, Settings.model_fields)[1]]
     token = _file.set(content)
     try:
-        settings = Settings()
+        home = file.parent if file is not None else Path.cwd()
+        settings = Settings(**own_content(kind, provided(home / STATE_FOLDER)))
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
