@@ -283,7 +283,9 @@ async def test_the_store_of_the_sessions_is_opened(
     file: Path, url: str, level: str, text: str
 ) -> None:
     """What a worker could not open is broken here already, without its password."""
-    file.write_text(f'[sessions]\nurl = "{url.format(port=free_port())}"\n' + file.read_text())
+    change(
+        file, "[email.smtp]", f'[sessions]\nurl = "{url.format(port=free_port())}"\n[email.smtp]'
+    )
     (found,) = (await look(file))["sessions"]
     assert (found.level, text in found.text) == (level, True), found
     assert "hunter2" not in found.text

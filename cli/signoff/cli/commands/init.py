@@ -112,7 +112,9 @@ def _id_of(name: str, email: str) -> str:
         message = what["msg"].removeprefix("Value error, ")
         raise ConfigError(f"--{what['loc'][0]} {what['input']!r}: {message}") from error
     found = email.partition("@")[0].partition("+")[0].lower()
-    usable = re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", found) and f"{found}@example.com" != _REQUESTER
+    usable = (
+        re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", found) and f"{found}@example.com" != _REQUESTER
+    )
     return found if usable else "approver"
 
 

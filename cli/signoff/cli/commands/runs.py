@@ -12,7 +12,7 @@ import typer
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
-from signoff.core.base.errors import AppNotFound, RunError
+from signoff.core.base.errors import AppNotFound, RunError, SignoffError
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
@@ -22,13 +22,29 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Submitted runs.")
 
 
+def _app_names() -> list[str]:
+    """Return the agents that can be completed to in this folder."""
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- help must not wait
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
+
+    try:
+        return app_names(load_settings().agents_folder)
+    except SignoffError:
+        return []
+
+
 class RunUnfinished(RunError):
     """A run that was waited for has not ended in time; it goes on all the same."""
 
 
 def run(
     ctx: typer.Context,
-    app_name: Annotated[str, typer.Argument(metavar="APP", help="The name of the agent's folder.")],
+    app_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP", help="The name of the agent's folder.", autocompletion=_app_names
+        ),
+    ],
     message: Annotated[str, typer.Argument(help="The message.")],
     *,
     user: Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.composition.kinds import KINDS
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -77,12 +78,14 @@ def up(
 
 def health(
     ctx: typer.Context,
-    kind: Annotated[str, typer.Argument(help="worker, channels or gateway.")],
+    kind: Annotated[
+        str, typer.Argument(help="worker, channels or gateway.", autocompletion=lambda: [*KINDS])
+    ],
     *,
     as_json: Json = False,
 ) -> None:
     """Check whether a process of this kind is alive on this machine."""
-    from signoff.cli.composition.kinds import KINDS, here  # noqa: PLC0415
+    from signoff.cli.composition.kinds import here  # noqa: PLC0415
 
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")

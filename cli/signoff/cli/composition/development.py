@@ -79,7 +79,9 @@ async def run_up(file: Path | None, *, redis_port: int, console: Console | None 
                 await _until(stop, supervisor.watch())
         except (ChildDied, NotReady) as error:
             # What the processes wrote stands above already.
-            raise UpFailed(f"{error.what} The lines above that begin with its name say why.") from error
+            raise UpFailed(
+                f"{error.what} The lines above that begin with its name say why."
+            ) from error
         _say(out, "Stopping …")
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from signoff.cli.command_help import ASK
 from signoff.cli.config.settings import Settings
 from signoff.worker.agent_folders import app_names
-
-ASK = "Reimburse me 2500 for the conference"
-"""What the example agent `finance` does not do without an approval."""
 
 
 def first_steps(settings: Settings) -> list[str]:

@@ -42,9 +42,7 @@ class ChildDied(SignoffError):
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         last = "".join(f"\n  {line}" for line in tail)
         self.what = f"{name} {how}, so everything was stopped."
-        super().__init__(
-            self.what + (f" Its last lines:{last}" if last else " It wrote nothing.")
-        )
+        super().__init__(self.what + (f" Its last lines:{last}" if last else " It wrote nothing."))
         self.name = name
         self.code = code
         self.tail = tuple(tail)

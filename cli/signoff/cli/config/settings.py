@@ -33,6 +33,7 @@ from signoff.cli.config.faults import (
     Loc,
     faults_of,
     parse_toml,
+    place_text,
     read_text,
     suggest,
 )
@@ -335,8 +336,7 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
-            faults
-            + [_located(_of_policy(fault, loc, content), loc, text, file) for loc, fault in found]
+            faults + [_located(fault, loc, content, text, file) for loc, fault in found]
         ) from error
     except SettingsError as error:
         raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
@@ -356,7 +356,9 @@ def _completed(settings: Settings) -> Settings:
         text = text_of(settings.home / schedule.ics) if schedule.ics else schedule.calendar
         if isinstance(text, Fault):
             place = source_of(settings, ("schedules", index, "ics"))
-            faults.append(Fault(f"schedules[{index}].ics", text.message, text.remedy, place))
+            named = f"schedule {schedule.name!r}: ics"
+            key = f"schedules[{index}].ics"
+            faults.append(Fault(key, text.message, text.remedy, place, place=named))
         else:
             schedules.append(schedule.model_copy(update={"calendar": text}))
     further = computed(settings.policy)
@@ -386,20 +388,11 @@ def source_of(settings: Settings, loc: Loc) -> str:
     return _source(loc, text, settings.file)
 
 
-def _of_policy(fault: Fault, loc: Loc, content: dict[str, Any]) -> Fault:
-    """Return a fault that names the policy it is in, where what people see of it is at fault."""
-    table, index, *keys = *loc, "", ""
-    policies = content.get("policies")
-    if table != "policies" or not isinstance(index, int) or not isinstance(policies, list):
-        return fault
-    name = policies[index].get("name") if isinstance(policies[index], dict) else None
-    if not isinstance(name, str) or keys[0] not in {"title", "money", "hide", ""}:
-        return fault
-    return Fault(fault.key, f"policy {name!r}: {fault.message}", fault.remedy)
-
-
-def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:
-    return Fault(fault.key, fault.message, fault.remedy, _source(loc, text, file))
+def _located(
+    fault: Fault, loc: Loc, content: dict[str, Any], text: str, file: Path | None
+) -> Fault:
+    source, place = _source(loc, text, file), place_text(loc, content)
+    return Fault(fault.key, fault.message, fault.remedy, source, place=place)
 
 
 def _source(loc: Loc, text: str, file: Path | None) -> str:
