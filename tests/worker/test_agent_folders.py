@@ -14,8 +14,8 @@ BROKEN = {
     "module": (
         {"agent.py": "import no_such_module\n"},
         (
-            "agent.py:1: ModuleNotFoundError: No module named 'no_such_module'. Install it into the "
-            "environment of the workers: pip install no_such_module"
+            "agent.py:1: ModuleNotFoundError: No module named 'no_such_module'. Install it into "
+            "the environment of the workers: pip install no_such_module"
         ),
     ),
     "value": ({"agent.py": "\n\nraise ValueError('boom')\n"}, "agent.py:3: ValueError: boom"),

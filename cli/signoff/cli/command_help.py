@@ -20,12 +20,14 @@ ASK: Final = "Reimburse me 2500 for the conference"
 
 _AP: Final = "ap_ai5sdum2xsw3dw77"
 _RUN: Final = "run_4ccc98088d306831"
-_FINANCE: Final = (
-    'signoff run finance "Reimburse me 2500 for the conference" --user nora@example.com'
-)
+_FINANCE: Final = f'signoff run finance "{ASK}" --user nora@example.com'
 
 EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "demo": ("signoff demo", 'signoff demo --app time_off --reply "approve 3"'),
+    "demo": (
+        "signoff demo",
+        "signoff demo --open",
+        'signoff demo --app time_off --reply "approve 3"',
+    ),
     "init": ("signoff init", 'signoff init --name "Ana Díaz" --email ana@example.com'),
     "up": ("signoff up",),
     "run": (_FINANCE, f"{_FINANCE} --wait"),

@@ -62,7 +62,7 @@ def _write(name: str, email: str, agents: str) -> None:
     from signoff.cli.composition.first_steps import first_steps  # noqa: PLC0415 -- as above
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.config.settings import FILE_NAME, load_settings  # noqa: PLC0415
-    from signoff.cli.examples import examples  # noqa: PLC0415
+    from signoff.cli.example_files import examples  # noqa: PLC0415
 
     if agents and not Path(agents).is_dir():
         raise ConfigError(f"{agents} is not a folder. It has a folder for each agent.")
