@@ -47,6 +47,10 @@ _SCRIPTS = {
         "prune",
         "compact",
         "dump",
+        "session_make",
+        "session_append",
+        "session_read",
+        "session_drop",
     )
 }
 _SHAS = {
