@@ -23,7 +23,9 @@ class NakedRuns:
         at_once: How many runs are under way at the same time.
     """
 
-    def __init__(self, child: Child, *, redis_pid: int | None = None, at_once: int = THREADS) -> None:
+    def __init__(
+        self, child: Child, *, redis_pid: int | None = None, at_once: int = THREADS
+    ) -> None:
         self._child = child
         self._meter = Meter([child], redis_pid)
         self._at_once = at_once

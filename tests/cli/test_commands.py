@@ -101,6 +101,7 @@ COMMANDS = {
     "runs list",
     "runs settle",
     "runs show",
+    "sessions move",
     "slack manifest",
     "tail",
     "thaw",

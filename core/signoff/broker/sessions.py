@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from signoff.broker.ledger.lease import session_key
+from signoff.broker.ledger.pipeline import Command
 from signoff.broker.ledger.store import Store
 
 Texts = Mapping[str, str]
@@ -32,7 +33,8 @@ class Refused(StrEnum):
     STALE = "stale"
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Seen:
     """A session as a caller has read it.
 
     Attributes:
@@ -47,7 +49,8 @@ class Seen(NamedTuple):
 NOT_SEEN: Final = Seen()
 
 
-class SeenAt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SeenAt:
     """A session as somebody has it who does not know more.
 
     Attributes:
@@ -89,6 +92,11 @@ class Name:
         return _hashed(self.app, self.user)
 
     @property
+    def lease(self) -> str:
+        """The key of its lease, whose holder alone runs or changes it."""
+        return session_key(self.app, self.user, self.id)
+
+    @property
     def keys(self) -> tuple[str, str, str]:
         """All three, as the scripts take them."""
         return self.key, self.app_key, self.user_key
@@ -123,7 +131,7 @@ class States:
         three = (self.session, self.app, self.user)
         return [
             *(len(one) for one in three),
-            *(text for one in three for name, value in one.items() for text in (_VALUE + name, value)),
+            *(text for one in three for text in _fields_of(one)),
         ]
 
 
@@ -198,6 +206,54 @@ class SessionRecords:
         shared = States(states.session, *(_values(_pairs(one)) for one in found))
         return StoredSession(name, made, 0, 0, (), at, shared)
 
+    async def put_back(
+        self, name: Name, values: Texts, events: Sequence[str], *, last: str, at: float
+    ) -> bool:
+        """Write a session of another store, all at once, if it is newer; return whether it is.
+
+        Args:
+            name: The session; nobody else works with it.
+            values: Its state.
+            events: Its events, in their order.
+            last: The id of the last one.
+            at: The time of the last one, in seconds since the epoch.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        there = await self.read(name, most=0)
+        if there is not None and there.at >= at:
+            return False
+        start = self._store.prefix
+        fields = ["made", secrets.token_hex(4), "at", repr(at), "last", last]
+        fields += ["app", name.app, "user", name.user, "id", name.id, *_fields_of(values)]
+        pages = [events[one : one + _PAGE] for one in range(0, len(events), _PAGE)]
+        await self._write(
+            [
+                ("DEL", f"{start}session:{name.key}", f"{start}history:{name.key}"),
+                ("HSET", f"{start}session:{name.key}", *fields),
+                *(("RPUSH", f"{start}history:{name.key}", *page) for page in pages),
+                ("ZADD", f"{start}listed", repr(at), name.key),
+                ("ZADD", f"{start}listed:{name.user_key}", repr(at), name.key),
+            ]
+        )
+        return True
+
+    async def put_back_shared(self, app: str, user: str, values: Texts) -> None:
+        """Write state that another store had, as far as there is none of the same names.
+
+        Args:
+            app: The app.
+            user: The user whose sessions share it; "" for that of all users.
+            values: The state.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        key = f"{self._store.prefix}state:{_hashed(app, user) if user else _hashed(app)}"
+        named = {_VALUE + name: text for name, text in values.items()} | {"app": app, "user": user}
+        await self._write([("HSETNX", key, name, text) for name, text in named.items()])
+
     async def append(
         self, name: Name, seen: Seen | SeenAt, event: NewEvent
     ) -> StoredSession | Refused:
@@ -210,13 +266,17 @@ class SessionRecords:
             LedgerUnavailable: Redis cannot be reached. The event may have been put in; the same
                 again is safe.
         """
-        exact = isinstance(seen, Seen)
+        exact, last, at = (
+            ("", seen.last, repr(seen.at))
+            if isinstance(seen, SeenAt)
+            else (f"{seen.made} {seen.count}", "", "0")
+        )
         found, *after = await self._store.script(
             "session_append",
             *name.keys,
-            f"{seen.made} {seen.count}" if exact else "",
-            "" if exact else seen.last,
-            "0" if exact else repr(seen.at),
+            exact,
+            last,
+            at,
             event.id,
             event.text,
             repr(event.at),
@@ -324,6 +384,73 @@ class SessionRecords:
             count += sum(await self._store.scripts("session_drop", calls)) if calls else 0
         return count
 
+    async def redact(self, name: Name, clean: Callable[[str], str]) -> bool:
+        """Rewrite what a session says of somebody; return whether anything changed.
+
+        Args:
+            name: The session; the caller holds its lease.
+            clean: Returns a JSON object without them, as JSON.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached; some of it may be rewritten.
+        """
+        found = await self.read(name)
+        if found is None:
+            return False
+        history = f"{self._store.prefix}history:{name.key}"
+        texts = {place: clean(text) for place, text in enumerate(found.events)}
+        changed: list[Command] = [
+            ("LSET", history, place, text)
+            for place, text in texts.items()
+            if text != found.events[place]
+        ]
+        changed += self._redacted(f"session:{name.key}", found.states.session, clean)
+        await self._write(changed)
+        return bool(changed)
+
+    async def redact_shared(
+        self, is_theirs: Callable[[str], bool], clean: Callable[[str], str]
+    ) -> None:
+        """Delete the state that all sessions of somebody share, and rewrite that of others.
+
+        Args:
+            is_theirs: Says whether a user of an app is this person.
+            clean: Returns a JSON object without them, as JSON.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached; some of it may be rewritten.
+        """
+        keys = await self._store.keys("state:", "hash")
+        for start in range(0, len(keys), _PAGE):
+            page = keys[start : start + _PAGE]
+            for key, fields in zip(page, await self._hashes(page), strict=True):
+                if is_theirs(fields.get("user", "")):
+                    await self._write([("DEL", self._store.prefix + key)])
+                else:
+                    await self._write(self._redacted(key, _values(fields), clean))
+
+    def _redacted(self, key: str, values: Texts, clean: Callable[[str], str]) -> list[Command]:
+        """Return the commands that take somebody out of the values in a hash."""
+        before = {name: json.loads(text) for name, text in values.items()}
+        after = json.loads(clean(json.dumps(before)))
+        if after == before:
+            return []
+        name = self._store.prefix + key
+        fields = [_VALUE + one for one in before]
+        pairs = _fields_of({one: json.dumps(value) for one, value in after.items()})
+        return [("HDEL", name, *fields), *([("HSET", name, *pairs)] if pairs else [])]
+
+    async def _write(self, commands: Sequence[Command]) -> None:
+        if not commands:
+            return
+        async with (
+            self._store.translated_client() as client,
+            client.pipeline(transaction=True) as pipe,
+        ):
+            for one in commands:
+                pipe.execute_command(*one)
+            await pipe.execute()
+
     async def _fields(self, keys: Sequence[str]) -> AsyncIterator[dict[str, str]]:
         """Yield the fields of sessions by their hashes; of those that are there."""
         for start in range(0, len(keys), _PAGE):
@@ -344,13 +471,12 @@ class SessionRecords:
         return found
 
 
-def lease_of(name: Name) -> str:
-    """Return the lease key of a session: its holder alone runs or changes it."""
-    return session_key(name.app, name.user, name.id)
-
-
 def _hashed(*names: str) -> str:
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32]
+
+
+def _fields_of(values: Texts) -> list[str]:
+    return [text for name, value in values.items() for text in (_VALUE + name, value)]
 
 
 def _pairs(flat: list[Any]) -> dict[str, str]:

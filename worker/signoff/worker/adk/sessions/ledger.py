@@ -150,9 +150,7 @@ class LedgerSessionService(BaseSessionService):
         """
         name, kept = Name(app_name, user_id, session_id), _held.get()
         if kept is None:
-            return await self.get_session(
-                app_name=app_name, user_id=user_id, session_id=session_id
-            )
+            return await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         known = kept.knows(name)
         if known is None:
             kept.note_read(await self._records.read(name))
