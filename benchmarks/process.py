@@ -187,7 +187,7 @@ def agents(url: str, folder: str, slots: str, delay: str) -> None:
 
 
 def naked(sessions: str, folder: str, delay: str) -> None:
-    """ADK's Runner by itself: reads ``count at_once`` lines, and tells how long each took."""
+    """ADK's Runner alone: reads ``count at_once`` lines, and tells how long each took."""
     from benchmarks.naked import Naked  # noqa: PLC0415
 
     runner = Naked(sessions, Path(folder), float(delay))
