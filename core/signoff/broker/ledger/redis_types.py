@@ -118,7 +118,7 @@ class Commands(Protocol):
         self,
         name: str,
         min: str | int,
-        max: str | int,
+        max: str | float,
         *,
         start: int | None = None,
         num: int | None = None,

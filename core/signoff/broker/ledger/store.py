@@ -47,6 +47,10 @@ _SCRIPTS = {
         "prune",
         "compact",
         "dump",
+        "session_make",
+        "session_append",
+        "session_read",
+        "session_drop",
     )
 }
 _SHAS = {
@@ -301,7 +305,7 @@ class Store:
         with translated():
             return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
 
-    async def below(self, key: str, score: int, *, limit: int) -> list[str]:
+    async def below(self, key: str, score: float, *, limit: int) -> list[str]:
         """Return the first members of an index whose score is not above this one."""
         with translated():
             return await self._commands.zrangebyscore(
