@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,13 @@ class Server:
         self._arguments = arguments
         data = folder / str(self.port)
         data.mkdir()
-        lines = {"port": str(self.port), "bind": "127.0.0.1", "dir": str(data), **settings}
+        lines = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(data),
+            "logfile": str(data / "log"),
+            **settings,
+        }
         self.file.write_text(
             "".join(f"{key.replace('_', '-')} {one}\n" for key, one in lines.items())
         )
@@ -147,6 +153,10 @@ def replicated(
             time.sleep(0.02)
         for one in watching:
             one.start()
+            with suppress(redis.ResponseError):  # before Redis 7
+                # They let a server that comes back follow after 2 s, and not after 10.
+                periods = ("publish-period", 500, "info-period", 1000)
+                one.client.execute_command("SENTINEL DEBUG", *periods)
         while any(not _knows(one, replicas, sentinels) for one in watching):
             assert time.monotonic() < deadline, "the Sentinels do not find each other"
             time.sleep(0.05)

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from signoff.broker.ledger.follow import follow
 from signoff.broker.server.embedded import EmbeddedRedis, free_port
@@ -151,13 +153,19 @@ async def plant(
                 "GOOGLE_API_KEY": "",
             }
             parts = build(load_settings(settings))
-            async with Supervisor(grace=5) as supervisor:
+            output = stack.enter_context((folder / "processes.log").open("w"))
+            echo = partial(_write_line, output)
+            async with Supervisor(echo=echo, grace=5) as supervisor:
                 built = Plant(folder, parts, supervisor, mailbox, inbound, environment)
                 try:
                     await built.start(*processes)
                     yield built
                 finally:
                     await parts.ledger.close()
+
+
+def _write_line(output: TextIO, name: str, line: str) -> None:
+    print(f"{name}: {line}", file=output, flush=True)
 
 
 def _settings(
