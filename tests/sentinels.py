@@ -156,7 +156,7 @@ def replicated(
             with suppress(redis.ResponseError):  # before Redis 7
                 # They let a server that comes back follow after 2 s, and not after 10.
                 periods = ("publish-period", 500, "info-period", 1000)
-                one.client.execute_command("SENTINEL DEBUG", *periods)
+                one.client.execute_command("SENTINEL DEBUG", *periods)  # type: ignore[no-untyped-call]
         while any(not _knows(one, replicas, sentinels) for one in watching):
             assert time.monotonic() < deadline, "the Sentinels do not find each other"
             time.sleep(0.05)

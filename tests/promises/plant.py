@@ -57,6 +57,21 @@ class Plant:
             await self.supervisor.signoff(name, command, env=self.environment)
         await self.supervisor.ready(*names, within=300)
 
+    @asynccontextmanager
+    async def answering(self, text: Callable[[EmailMessage], str]) -> AsyncIterator[None]:
+        """Answer each card while this lasts; what cannot be answered fails the test.
+
+        So does a process that ends.
+        """
+        async with asyncio.TaskGroup() as group:
+            besides = [
+                group.create_task(self.answer_everything(text)),
+                group.create_task(self.supervisor.watch()),
+            ]
+            yield
+            for one in besides:
+                one.cancel()
+
     async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
         """Answer each card at once, like a mail server that keeps trying; until cancelled."""
         seen: set[str] = set()
