@@ -106,9 +106,13 @@ class Group:
         await self._until(lambda: following(new) > 0)
         self._dead = old
 
+    def restart(self) -> None:
+        """Start the one that was killed anew; it takes itself for the primary, for some seconds."""
+        self._dead.start()
+
     async def recover(self) -> None:
         """Start the one that was killed anew, and wait until it follows the present primary."""
-        self._dead.start()
+        self.restart()
         await self._until(lambda: following(self.primary()) == len(self.servers) - 1)
 
     async def _until(self, wanted: Callable[[], bool]) -> None:
