@@ -140,9 +140,10 @@ def replicated(
     servers += [Server(folder, program, **kept, **follow) for _ in range(replicas)]
     watching = [Server(folder, program, "--sentinel") for _ in range(sentinels)]
     for one in watching:
+        # Sentinels connect to a new primary within a second: with less they take it for dead.
         rules = (
             f"monitor {NAME} 127.0.0.1 {first} {sentinels // 2 + 1}",
-            f"down-after-milliseconds {NAME} 700",
+            f"down-after-milliseconds {NAME} 2000",
             f"failover-timeout {NAME} 3000",
         )
         with one.file.open("a") as file:
