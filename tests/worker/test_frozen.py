@@ -17,7 +17,7 @@ from signoff.core.approvals.run import WHOLE_APP, Run, RunState
 from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.working import TurnFrozen
+from signoff.worker.adk.working import TurnStopped
 from worker.office import AGENTS, Office
 
 # ADK announces its experimental features by warning about them.
@@ -219,7 +219,7 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
 
     async def frozen() -> None:
         # An agent that is a tool, inside of which another one is frozen.
-        with pytest.raises(TurnFrozen), working.on(session):
+        with pytest.raises(TurnStopped), working.on(session):
             await working.end(session, made)
         told.append("stopped")
 
@@ -227,7 +227,7 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
     await asyncio.sleep(0)
     assert told == []
     gate.set()
-    with pytest.raises(TurnFrozen):
+    with pytest.raises(TurnStopped):
         await working.require_going(session)
     await asyncio.gather(*running)
     assert told == ["ran to its end", "stopped", "stopped"]
