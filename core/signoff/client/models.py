@@ -206,7 +206,7 @@ class Approval(Given):
         kind: What is asked for.
         title: What the policy calls it, "" where it has no title.
         call: The tool and its arguments.
-        digest: SHA-256 over the canonical form of the call. Send it back to approve.
+        digest: SHA-256 over the call, its agent, app and requester. Send it back to approve.
         hint: The tool's hint for the approver.
         said: The agent's explanation before the call, if any.
         template: The template of values to fill in, or null.
