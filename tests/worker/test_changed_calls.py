@@ -1,4 +1,4 @@
-"""A yes is for a call of one agent to one tool as it is declared: a change in between asks again."""
+"""A yes is for a call of one agent to a tool as it is declared: a change since asks again."""
 
 from __future__ import annotations
 

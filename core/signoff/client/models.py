@@ -443,6 +443,28 @@ class Grant(Given):
     revoked_why: str = ""
 
 
+class Freeze(Given):
+    """What is frozen.
+
+    Attributes:
+        id: The id.
+        app: The app whose tools do not start; "" for those of all apps.
+        tool: The tool that does not start; "" for all.
+        stops: What is stopped, in words: ``reimburse()``, ``the app finance``, ``everything``.
+        by: Who has frozen it.
+        why: The reason.
+        at: Since when.
+    """
+
+    id: str
+    app: str = ""
+    tool: str = ""
+    stops: str
+    by: str
+    why: str
+    at: datetime
+
+
 class Away(Given):
     """Days on which somebody is away.
 

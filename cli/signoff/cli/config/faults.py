@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from signoff.cli.config.plain import plainly
 from signoff.core.base.errors import ConfigError
 
 Loc = tuple[int | str, ...]
@@ -21,11 +23,8 @@ Loc = tuple[int | str, ...]
 
 _SECRET_WORDS = ("password", "secret", "token", "url")
 
-_PLAINER = {
-    "int_parsing": "it should be a whole number",
-    "float_parsing": "it should be a number",
-    "bool_parsing": "it should be true or false",
-}
+_BRANCH = re.compile(r"\[key\]|constrained-\w+|literal\[.*|function-.*|lax-or-strict\[.*")
+"""What pydantic puts into the way to a value: which of several types it was held against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,14 @@ def key_text(loc: Loc) -> str:
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
     """Translate what pydantic found into faults without a source, each with the way to it."""
-    return [(one["loc"], _fault(one, model)) for one in error.errors(include_url=False)]
+    found: dict[Loc, Fault] = {}
+    for one in error.errors(include_url=False):
+        loc = tuple(part for part in one["loc"] if not _BRANCH.fullmatch(str(part)))
+        fault = _fault({**one, "loc": loc}, model)
+        if loc in found and loc != one["loc"]:
+            fault = _either(found[loc], fault)
+        found[loc] = fault
+    return list(found.items())
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -99,13 +105,19 @@ def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
         return Fault(key, message, suggest(name, known))
     if kind == "missing":
         return Fault(key, f"{name!r} is missing", f"Add it to {where}.")
-    message = error["msg"].removeprefix("Value error, ")
-    message = _PLAINER.get(kind, message).replace("Input should", "it should", 1)
+    message = plainly(error)
     value = error.get("input")
     showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
     if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
         message += f", not {value!r}"
     return Fault(key, message[:1].lower() + message[1:])
+
+
+def _either(one: Fault, other: Fault) -> Fault:
+    """Join what a value of several types could be: ``it should be at least 1, or …``."""
+    first, value, shown = one.message.partition(", not ")
+    second = other.message.partition(", not ")[0].removeprefix("it should be ")
+    return one if second in first else replace(one, message=f"{first}, or {second}{value}{shown}")
 
 
 def _table(loc: Loc) -> str:
