@@ -167,6 +167,11 @@ class InboxSettings(BaseModel):
         """Return the address of the page of an approval, "" where there is no page."""
         return f"{self.url}{page_of(approval)}" if self.url else ""
 
+    @property
+    def absence_page(self) -> str:
+        """The address of the page on which people say that they are away, "" for none."""
+        return f"{self.url}{ROOT}/away" if self.url else ""
+
 
 def _is_address(host: str) -> bool:
     try:
