@@ -116,7 +116,7 @@ def test_a_bound_is_said(model: type[BaseModel]) -> None:
         ('policies = "none"', "it should be a list, not 'none'"),
         (
             '[[policies]]\nname = "x"\nask = ["mara"]\nquorum = 0',
-            "policies[0].quorum: it should be at least 1, or 'all' or 'majority'",
+            "policy 'x': quorum: it should be at least 1, or 'all' or 'majority', not 0",
         ),
         ('[channels.chat]\nfactory = "a.b"', "a function like package.module:function, not 'a.b'"),
     ],

@@ -144,7 +144,8 @@ class InboxSettings(BaseModel):
         for name, one in {"secret_key": key, "secret_key_previous": previous}.items():
             if one and len(one) < _SHORTEST_KEY:
                 raise ValueError(
-                    f"{name} has less than {_SHORTEST_KEY} characters: take openssl rand -base64 32"
+                    f"{name} has less than {_SHORTEST_KEY} characters: "
+                    f'export SIGNOFF_INBOX__{name.upper()}="$(openssl rand -base64 32)"'
                 )
         if ("oidc" in self.sign_in) != (self.oidc is not None):
             raise ValueError(
