@@ -33,14 +33,15 @@ scopes = pytest.mark.parametrize(
 )
 
 
-async def freeze(office: Office, **scope: str) -> Freeze:
+async def freeze(office: Office, *, app: str = "", tool: str = "") -> Freeze:
     """Freeze something, as an operator does."""
-    return await Freezes(office.ledger).freeze(by="ops", why="the bank called", **scope)
+    freezes = Freezes(office.ledger)
+    return await freezes.freeze(by="ops", why="the bank called", app=app, tool=tool)
 
 
-async def thaw(office: Office, **scope: str) -> None:
+async def thaw(office: Office, *, app: str = "", tool: str = "") -> None:
     """Thaw it again."""
-    await Freezes(office.ledger).thaw(by="ops", why="all clear", **scope)
+    await Freezes(office.ledger).thaw(by="ops", why="all clear", app=app, tool=tool)
 
 
 async def approved(office: Office) -> tuple[Run, Approval]:
