@@ -88,6 +88,7 @@ COMMANDS = {
     "people erase",
     "people list",
     "people sign-out",
+    "people reseal",
     "people unenroll",
     "policy diff",
     "policy explain",
