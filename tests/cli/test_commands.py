@@ -107,6 +107,7 @@ COMMANDS = {
     "runs list",
     "runs settle",
     "runs show",
+    "sessions move",
     "slack manifest",
     "tail",
     "thaw",
