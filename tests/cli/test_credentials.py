@@ -48,6 +48,7 @@ NEEDED: dict[str, set[str]] = {
     "slack.app_token": {"gateway"},
     "slack.signing_secret": {"gateway"},
     "inbox.secret_key": {"gateway"},
+    "inbox.secret_key_previous": {"gateway"},
     "inbox.oidc.client_secret": {"gateway"},
     "webhooks.secrets": {"channels"},
     "channels": {"channels", "gateway"},

@@ -78,6 +78,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "people back": ("signoff people back mara",),
     "people enroll": ("signoff people enroll mara",),
     "people unenroll": ("signoff people unenroll mara",),
+    "people reseal": ("signoff people reseal",),
     "people sign-out": ("signoff people sign-out mara",),
     "people erase": ('signoff people erase nora --reason "request of 3 March"',),
     "policy explain": (

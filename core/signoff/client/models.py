@@ -206,7 +206,7 @@ class Approval(Given):
         kind: What is asked for.
         title: What the policy calls it, "" where it has no title.
         call: The tool and its arguments.
-        digest: SHA-256 over the canonical form of the call. Send it back to approve.
+        digest: SHA-256 over the call, its agent, app and requester. Send it back to approve.
         hint: The tool's hint for the approver.
         said: The agent's explanation before the call, if any.
         template: The template of values to fill in, or null.
@@ -441,6 +441,28 @@ class Grant(Given):
     revoked_at: datetime | None = None
     revoked_by: str = ""
     revoked_why: str = ""
+
+
+class Freeze(Given):
+    """What is frozen.
+
+    Attributes:
+        id: The id.
+        app: The app whose tools do not start; "" for those of all apps.
+        tool: The tool that does not start; "" for all.
+        stops: What is stopped, in words: ``reimburse()``, ``the app finance``, ``everything``.
+        by: Who has frozen it.
+        why: The reason.
+        at: Since when.
+    """
+
+    id: str
+    app: str = ""
+    tool: str = ""
+    stops: str
+    by: str
+    why: str
+    at: datetime
 
 
 class Away(Given):

@@ -13,6 +13,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import WHOLE_APP, Run
+from signoff.core.base.errors import CallChanged
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
@@ -116,6 +117,7 @@ def _open(
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
         hide=hide,
+        declared=pause.declared,
     )
     change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval
@@ -174,8 +176,37 @@ def asked_anew(
             change.put(after, was=one).put(question, was=None).note(noted)
             change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id
-    if not replaced:
+    return _waits_for(change, run, approvals, replaced) if replaced else None
+
+
+def changed(
+    run: Run, approvals: Sequence[Approval], found: CallChanged, *, now: datetime
+) -> Change | None:
+    """Return the change that asks again about a call that would run otherwise than was approved.
+
+    Returns:
+        None if it does not wait to be run any more.
+    """
+    was = next((one for one in approvals if one.id == found.approval), None)
+    if was is None or not was.is_to_run:
         return None
+    after, question, noted = was.ask_about_change(
+        was.call.model_copy(update={"args": found.arguments}),
+        agent=found.agent,
+        declared=found.declared,
+        made=found.made,
+        why=found.why,
+        now=now,
+    )
+    change = Change().put(after, was=was).put(question, was=None).note(noted)
+    change.send(RouteApproval(approval=question.id))
+    return _waits_for(change, run, approvals, {was.id: question.id})
+
+
+def _waits_for(
+    change: Change, run: Run, approvals: Sequence[Approval], replaced: Mapping[str, str]
+) -> Change:
+    """Let a run wait for the questions that have taken the places of earlier ones."""
     decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
     return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
 
@@ -261,9 +292,7 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
             change.send(RouteApproval(approval=question.id))
             asked.append((one.id, question.id))
     if asked:
-        replaced = dict(asked)
-        decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
-        change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+        _waits_for(change, run, approvals, dict(asked))
     return change
 
 

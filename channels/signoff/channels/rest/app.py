@@ -18,6 +18,7 @@ from signoff.channels.rest import shapes
 from signoff.channels.rest.approvals import make_approvals
 from signoff.channels.rest.auth import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.document import document_of
+from signoff.channels.rest.freezes import make_freezes
 from signoff.channels.rest.grants import make_grants
 from signoff.channels.rest.moves import make_moves
 from signoff.channels.rest.people import make_people
@@ -71,6 +72,7 @@ def make_rest(
         make_queues(decisions),
         make_grants(decisions),
         make_people(decisions),
+        make_freezes(decisions),
     )
     for router in routers:
         app.include_router(router)

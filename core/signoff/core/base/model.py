@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 T = TypeVar("T")
 
 
-Needs = Annotated[int, Field(ge=0, le=0)]
+Needs = Annotated[int, Field(ge=0, le=1)]
 """Which rules a process has to know to act on a record.
 
 A release with a rule that no earlier one may decide without raises the limit, and writes the number
 into the records that follow the rule. Earlier releases then leave those alone, as unreadable.
+
+1: the digest of an approval is over agent, app, requester and declared parameters too.
 """
 
 

@@ -279,7 +279,8 @@ def card(approval: Approval, directory: Directory) -> Card:
 
 def frozen_words(freeze: Freeze) -> str:
     """Say who has frozen what, and why."""
-    what = freeze.stops[:1].upper() + freeze.stops[1:]
+    # The name of a tool stays as it is.
+    what = freeze.stops if freeze.tool else freeze.stops[:1].upper() + freeze.stops[1:]
     return one_line(
         f"{what} is frozen by {freeze.by}: {freeze.why}. An approved call waits until it is thawed."
     )

@@ -98,7 +98,7 @@ class AuthContext:
     def __init__(self, decisions: Decisions, settings: InboxSettings) -> None:
         self._decisions = decisions
         self.settings = settings
-        self.factors = Factors(decisions.ledger, settings.secret_key)
+        self.factors = Factors(decisions.ledger, settings.secret_key, settings.secret_key_previous)
         self.sessions = Sessions(decisions.ledger, settings)
         self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
