@@ -21,6 +21,7 @@ from signoff.core.approvals.hidden import call_without_hidden, values_without_hi
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
     FIRST,
+    LONGEST_REQUEST,
     SECOND,
     Asked,
     Assurance,
@@ -116,6 +117,7 @@ class Approval(Value):
         digest: `signoff.core.payloads.digest` of the call.
         hint: The tool's own words for the approver.
         said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        request: What the requester wrote to the agent, at most 500 characters.
         hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
@@ -171,6 +173,7 @@ class Approval(Value):
     digest: str
     hint: str = ""
     said: str = ""
+    request: str = ""
     hide: Hidden = ()
     template: JsonValue = None
     state: State = State.PENDING
@@ -574,6 +577,7 @@ class Approval(Value):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
+        request: str = "",
         hide: Hidden = (),
     ) -> Moved:
         """Open an approval for a call that waits.
@@ -590,6 +594,7 @@ class Approval(Value):
             digest=digest(call.name, call.args),
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
+            request=words_of(request, LONGEST_REQUEST),
             hide=hide,
             template=template_of(kind, call, template),
             opened_at=now,
@@ -1112,6 +1117,7 @@ class Approval(Value):
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
@@ -1143,6 +1149,7 @@ class Approval(Value):
             kind=self.kind,
             hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
@@ -1169,6 +1176,7 @@ class Approval(Value):
             hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
             f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,

@@ -135,6 +135,7 @@ class Card(Value):
         hint: The tool's own words, "" where ADK only put its standard text; of a request for
             input, the question where the title is too short for it.
         said: What the agent said before the call: its own words, which nobody has checked.
+        request: What the requester wrote to the agent, unchecked as well.
         requester: Who asked.
         policy: The name of the policy.
         deadline: Until when (UTC), None when it stays open.
@@ -173,6 +174,7 @@ class Card(Value):
     rows: tuple[Row, ...]
     hint: str
     said: str = ""
+    request: str = ""
     requester: str
     policy: str
     deadline: datetime | None
@@ -204,8 +206,9 @@ class Card(Value):
     @property
     def bare(self) -> Card:
         """The same card without anything of the call but its tool."""
-        update = {"rows": (), "hint": "", "said": "", "warnings": (), "title": self.call}
-        return self.model_copy(update={**update, "titled": False, "hides": False})
+        update = {"rows": (), "hint": "", "said": "", "request": "", "warnings": ()}
+        plain = {"title": self.call, "titled": False, "hides": False}
+        return self.model_copy(update={**update, **plain})
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -238,6 +241,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         rows=rows,
         hint=shown(hint, in_use),
         said=shown(approval.said),
+        request=shown(approval.request),
         requester=who,
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
