@@ -86,7 +86,7 @@ class Line:
         urgency: How the deadline looks: ``late``, ``soon``, ``today`` or "".
         day: The day on which it is due, as a heading.
         ended: When it ended; None where it waits.
-        waits_on: Whose answer it waits for, besides that of the person who looks.
+        waits_on: Whose answer it waits for.
         level: What the level is called, and how many of how many have approved.
         chips: What stands out.
         batchable: Whether the person may approve it together with others.
@@ -119,7 +119,9 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     what = ", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)
     batchable = approval.batchable and may_answer(approval, person, directory, now)
     hides = shape.warnings or shape.hint or shape.hides or len(what) > _LONGEST
-    others = [one for one in approval.ballot.awaited if one != person.id]
+    awaited = approval.ballot.awaited if pending else ()
+    others = names((one for one in awaited if one != person.id), directory)
+    mine = person.id in awaited
     due = approval.deadline if pending else None
     return Line(
         id=approval.id,
@@ -132,7 +134,7 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         urgency=_urgency(due, now),
         day=_day(due, now, zone) if pending else "",
         ended=When.of(decision.at, now, zone) if decision is not None else None,
-        waits_on=names(others, directory) if pending else "",
+        waits_on=f"{'Also asked:' if mine else 'Waiting for'} {others}" if others else "",
         level=" · ".join(filter(None, parts)),
         chips=tuple(_chips(approval, shape, person, directory, now)),
         batchable=batchable,
