@@ -46,6 +46,7 @@ class Desk:
         factors = Factors(self.office.ledger, self.settings.secret_key)
         app = totp_of(await factors.enroll(person, by="test"))
         await self.tab.open(f"{self.settings.url}/inbox/sign-in")
+        await self.tab.click("summary", "Other ways to sign in")
         await self.tab.write("#address", person.email)
         now = int((await self.office.ledger.now()).timestamp())
         await self.tab.write("#code", str(app.at(now)))
