@@ -57,6 +57,7 @@ __all__ = [
 _LONGEST_QUESTION = 120
 _MOST_COMMENTS = 10
 _LONGEST_COMMENT = 600
+_LONGEST_REMARK = 400
 _MOST_AWAITED = 5
 _LONGEST_NAME = 60
 _LONGEST_IN_TITLE = 40
@@ -202,6 +203,12 @@ class Card(Value):
     def line(self) -> str:
         """The title in a list that has the arguments beside it."""
         return self.title if self.titled or self.kind is Kind.INPUT else self.call
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Who said what before the call, shortened: nobody has checked any of it."""
+        said = ((self.requester, self.request), (self.agent or self.app, self.said))
+        return tuple((who, shortened(text, _LONGEST_REMARK)) for who, text in said if text)
 
     @property
     def bare(self) -> Card:
