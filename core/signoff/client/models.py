@@ -209,6 +209,7 @@ class Approval(Given):
         digest: SHA-256 over the call, its agent, app and requester. Send it back to approve.
         hint: The tool's hint for the approver.
         said: The agent's explanation before the call, if any.
+        request: The requester's message to the agent, at most 500 characters.
         template: The template of values to fill in, or null.
         requester: The requester's ADK user id.
         app: The agent's app.
@@ -242,6 +243,7 @@ class Approval(Given):
     digest: str
     hint: str = ""
     said: str = ""
+    request: str = ""
     template: JsonValue = None
     requester: str
     app: str

@@ -72,7 +72,7 @@ def turn_ended(
             # The rejection may be the very answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
-        approval = _open(change, pause, proposer, now=now, hide=hide)
+        approval = _open(change, run, pause, proposer, now=now, hide=hide)
         opened.append(approval.id)
         if proposer is not None and approval.supersedes:
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
@@ -98,6 +98,7 @@ def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
 
 def _open(
     change: Change,
+    run: Run,
     pause: Pause,
     proposer: Approval | None,
     *,
@@ -116,6 +117,7 @@ def _open(
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
+        request=run.message,
         hide=hide,
         declared=pause.declared,
     )

@@ -43,6 +43,7 @@ def approval(one: Approval) -> models.Approval:
         digest=one.digest,
         hint=one.hint,
         said=one.said,
+        request=one.request,
         template=one.template,
         requester=one.origin.user,
         app=one.origin.app,

@@ -16,8 +16,8 @@ _WHO: Final = ("by", "person", "of", "to", "user", "revoked_by")
 _WORDS: Final = frozenset(
     {
         *("address", "args", "away", "copies", "hint", "message", "more", "payload", "problem"),
-        *("proposal", "reason", "receipt", "result", "revoked_why", "said", "template", "text"),
-        "why",
+        *("proposal", "reason", "receipt", "request", "result", "revoked_why", "said"),
+        *("template", "text", "why"),
     }
 )
 """Fields that hold what somebody wrote, or where they are reached."""

@@ -21,6 +21,7 @@ from signoff.core.approvals.hidden import call_without_hidden, values_without_hi
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
     FIRST,
+    LONGEST_REQUEST,
     SECOND,
     Asked,
     Assurance,
@@ -121,6 +122,7 @@ class Approval(Value):
         declared: SHA-256 over the parameters that the tool declares, "" where they are not known.
         hint: The tool's own words for the approver.
         said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        request: What the requester wrote to the agent, at most 500 characters.
         hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
@@ -177,6 +179,7 @@ class Approval(Value):
     declared: str = ""
     hint: str = ""
     said: str = ""
+    request: str = ""
     hide: Hidden = ()
     template: JsonValue = None
     state: State = State.PENDING
@@ -612,6 +615,7 @@ class Approval(Value):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
+        request: str = "",
         hide: Hidden = (),
         declared: str = "",
     ) -> Moved:
@@ -631,6 +635,7 @@ class Approval(Value):
             needs=_WIDE,
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
+            request=words_of(request, LONGEST_REQUEST),
             hide=hide,
             template=template_of(kind, call, template),
             opened_at=now,
@@ -1153,6 +1158,7 @@ class Approval(Value):
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
@@ -1185,6 +1191,7 @@ class Approval(Value):
             kind=self.kind,
             hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
@@ -1212,6 +1219,7 @@ class Approval(Value):
             hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
             f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
