@@ -11,14 +11,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any, Protocol, Self, cast
 
-import redis.asyncio
-import redis.exceptions
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff
-
 from signoff.broker.ledger.pipeline import Wire
 from signoff.broker.ledger.redis_types import Commands
 from signoff.broker.server.address import SCHEME, open_pool
+from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
 _SCRIPTS = {
@@ -195,7 +191,9 @@ class Store:
             max_connections=size,
             timeout=20,
             decode_responses=True,
-            retry=Retry(ExponentialWithJitterBackoff(base=0.05, cap=1), retries),
+            retry=redis.asyncio.retry.Retry(
+                redis.backoff.ExponentialWithJitterBackoff(base=0.05, cap=1), retries
+            ),
         )
         client = redis.asyncio.Redis(connection_pool=pool)
         return cls(client, prefix=prefix, clock=clock, replica=replica)

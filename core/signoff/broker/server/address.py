@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote
 
-import redis.asyncio
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
-
+from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import ConfigError
 
 SCHEME: Final = "sentinel://"
@@ -91,7 +89,7 @@ class Sentinels:
         return {**self.own, "socket_connect_timeout": _CONNECT, "socket_timeout": _CONNECT}
 
 
-class _Pool(SentinelConnectionPool, redis.asyncio.BlockingConnectionPool):
+class _Pool(redis.asyncio.SentinelConnectionPool, redis.asyncio.BlockingConnectionPool):
     """Connections to the present primary; callers wait when all are in use."""
 
     async def aclose(self) -> None:
@@ -114,7 +112,7 @@ def open_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:
         return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
     found = Sentinels.read(url)
     named = {"db": found.database, "socket_connect_timeout": _CONNECT, **found.login}
-    manager = Sentinel(found.hosts, sentinel_kwargs=found.reach)  # type: ignore[no-untyped-call]
+    manager = redis.asyncio.Sentinel(found.hosts, sentinel_kwargs=found.reach)  # type: ignore[no-untyped-call]
     return _Pool(found.master, manager, **named, **options)  # type: ignore[no-untyped-call]
 
 

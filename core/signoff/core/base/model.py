@@ -26,7 +26,7 @@ into the records that follow the rule. Earlier releases then leave those alone, 
 class Value(BaseModel):
     """A frozen pydantic model that refuses keys it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def read_stored(kind: TypeAdapter[T], text: str) -> T:
