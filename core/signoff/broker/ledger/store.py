@@ -364,7 +364,8 @@ class Store:
         with translated():
             found = {
                 key.removeprefix(self.prefix)
-                async for key in self._commands.scan_iter(match=pattern, count=1000, _type=kind)
+                # Most of the time is the way there and back: a thousand take a tenth of a ms.
+                async for key in self._commands.scan_iter(match=pattern, count=10_000, _type=kind)
             }
         return sorted(found)
 

@@ -73,7 +73,7 @@ class AuthenticationSettings(BaseModel):
         timeout: Seconds for one DNS query.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     require: EmailProof | None = None
     authserv_id: AuthservId = ""
