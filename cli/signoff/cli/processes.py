@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from celery.apps.worker import Worker
@@ -38,6 +38,9 @@ from signoff.cli.composition.slack import further_channels, group_keeper, slack_
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
 from signoff.core.base.errors import AppNotFound, LedgerError
+
+if TYPE_CHECKING:
+    from signoff.channels.webhooks.sender import Sender
 
 log = structlog.get_logger(__name__)
 
@@ -155,10 +158,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
-    from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
     from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
-    from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
-    from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
     parts = build(settings)
     limits, smtp = settings.email.limits, settings.email.smtp
@@ -201,6 +201,8 @@ def run_channels(settings: Settings) -> int:
     drains = tasks.drains(services, router)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
+        from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
@@ -213,10 +215,14 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
-    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
-    if senders:
+    senders: dict[str, Sender] = {}
+    if settings.webhooks:
+        from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
+        from signoff.channels.webhooks.sender import Sender as Posting  # noqa: PLC0415 -- httpx
+
+        senders = {one.name: Posting(parts.ledger, one) for one in settings.webhooks}
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
+    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
 
     def renew(fresh: Settings) -> None:
         router.follow(fresh.policies, fresh.default)
