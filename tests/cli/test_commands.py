@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -19,6 +21,8 @@ from cli.conftest import Invoke
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.command_help import EXAMPLES, GROUPS
+from signoff.cli.main import app
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
@@ -65,6 +69,7 @@ COMMANDS = {
     "grants show",
     "health",
     "inbox link",
+    "init",
     "ledger backup",
     "ledger rebuild",
     "ledger restore",
@@ -101,6 +106,7 @@ COMMANDS = {
     "runs list",
     "runs settle",
     "runs show",
+    "sessions move",
     "slack manifest",
     "tail",
     "thaw",
@@ -122,6 +128,7 @@ WITHOUT_JSON = {
     "config schema",
     "demo",
     "gateway",
+    "init",
     "mailbox reply",
 } | {
     "mailbox serve",
@@ -189,7 +196,7 @@ def test_the_commands_are_these_and_each_has_help() -> None:
 
 
 def test_everything_that_lists_or_shows_writes_json_too() -> None:
-    """Machines are served by every command but the processes and what is JSON or mail by itself."""
+    """Machines are served by every command but the processes and those that write JSON or mail."""
     from signoff.cli.main import app
 
     for words, command in leaves(typer.main.get_command(app)).items():
@@ -510,7 +517,7 @@ def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says that it is ours; whoever wants the traceback can ask for it."""
+    """It says that it is ours; an option shows the traceback."""
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
@@ -542,7 +549,7 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
     invoke: Invoke, settings_file: Path, tmp_path: Path
 ) -> None:
-    """The reply goes from whoever got the mail to [email.inbound]."""
+    """The reply goes from the receiver of the mail to [email.inbound]."""
     from cli.test_devmail import CARD
     from signoff.cli.demo.dev_mailbox import DevMailbox, recipients_of, send
 
@@ -573,3 +580,47 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
             return (mail["From"], *recipients_of(mail))
 
     assert asyncio.run(answered()) == ("mara@example.com", "approvals+token@example.com")
+
+
+def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
+    """What the help says to type is parsed by the command it is about."""
+    (tmp_path / "ledger.rdb").touch()  # the one file that has to be there
+    root = typer.main.get_command(app)
+    assert set(EXAMPLES) == COMMANDS
+    for words, lines in EXAMPLES.items():
+        for line in lines:
+            given = shlex.split(line.partition(" > ")[0])
+            assert given[: 1 + len(words.split())] == ["signoff", *words.split()]
+            command = functools.reduce(
+                lambda group, word: group.commands[word],  # type: ignore[attr-defined]
+                words.split(),
+                root,
+            )
+            with command.make_context(words, given[1 + len(words.split()) :]):
+                pass
+
+
+def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:
+    """Each command stands below a heading; flags take no value; examples come last."""
+    shown = invoke("--help").stdout
+    places = [shown.index(f" {group} ") for group in GROUPS]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in shown
+    for help_ in (
+        shown,
+        invoke("run", "--help").stdout,
+        invoke("mail", "quarantine", "--help").stdout,
+    ):
+        assert "<bool>" not in help_
+    assert "signoff run finance" in invoke("run", "--help").stdout
+
+
+def test_the_shell_completes_commands_and_agents(settings_file: Path, invoke: Invoke) -> None:
+    """As bash asks, in the folder of the settings."""
+    for typed, at, expected in (
+        ("signoff approvals re", 2, {"reassign", "reject", "release", "remind", "review"}),
+        ("signoff run fin", 2, {"finance", "finance_strict"}),
+        ("signoff health g", 2, {"gateway"}),
+    ):
+        asked = {"_SIGNOFF_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
+        assert set(invoke(env=asked, prog_name="signoff").stdout.split()) == expected

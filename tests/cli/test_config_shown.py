@@ -39,13 +39,14 @@ def test_a_fault_names_the_policy_and_the_placeholder(
         loaded(tmp_path, f"{POLICY}{line}\n")
     (fault,) = caught.value.faults
     assert fault.key == f"policies[0].{key}".rstrip(".")
-    assert fault.message.startswith("policy 'payments': ")
+    assert f"policy 'payments': {key}".rstrip(": ") in str(fault)
+    assert "policies[" not in str(fault)
     assert said in fault.message
     assert "signoff.toml:" in fault.source
 
 
 def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
-    """Of any policy and of the default, beside what the log redacts by itself."""
+    """Of any policy and of the default, beside what the log always redacts."""
     settings = loaded(
         tmp_path,
         f'{POLICY}hide = ["customer.iban"]\n[default]\nask = ["mara"]\nhide = ["password"]\n'

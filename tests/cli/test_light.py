@@ -19,14 +19,6 @@ UNASKED: Final = {"authlib", "imapclient", "opentelemetry.sdk", "slack_sdk", "te
 MAIL_READ: Final = {"dkim", "dns", "lxml", "publicsuffixlist", "tinycss2"}
 SERVERS: Final = {"celery", "fastapi", "uvicorn"}
 SEALED: Final = {"cryptography.hazmat", "httpx", "joserfc", "jsonschema"}
-    "celery",
-    "cryptography.hazmat",
-    "fastapi",
-    "httpx",
-    "joserfc",
-    "jsonschema",
-    "uvicorn",
-}
 
 _LINE: Final = re.compile(r"import time: +\d+ \| +\d+ \| +(\S+)$")
 

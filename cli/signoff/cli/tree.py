@@ -27,6 +27,7 @@ _IN: Final = "signoff.cli.commands."
 
 COMMANDS: Final = {
     "demo": "demo:demo",
+    "init": "init:init",
     "run": "runs:run",
     "runs": "runs:app",
     "approvals": "approvals.approvals:app",
@@ -40,6 +41,7 @@ COMMANDS: Final = {
     "audit": "audit:app",
     "archive": "archive:app",
     "ledger": "ledger:app",
+    "sessions": "sessions:app",
     "config": "config:app",
     "redis": "redis:app",
     "policy": "policy:app",

@@ -70,10 +70,11 @@ class SessionSettings(Value):
     """[sessions]: where ADK keeps its sessions."""
 
     url: str = Field(
-        "sqlite:///.signoff/sessions.db",
+        "",
         description="As for `adk api_server --session_service_uri`: sqlite:///FILE, "
         "postgresql+asyncpg://… or redis://…. A relative file is relative to the "
-        "settings file.",
+        "settings file. The default is the ledger's Redis; where the last release has left "
+        "`.signoff/sessions.db`, it is that file until `signoff sessions move`.",
     )
 
 
@@ -231,7 +232,7 @@ class ReceiptSettings(Value):
         None,
         description="Until when decisions without a receipt count, such as those of an earlier "
         "release: `2026-12-01T00:00:00Z`. By default they never do: their calls are asked about "
-        "again. Whoever can write to Redis can forge decisions until then.",
+        "again. Until then, anybody who can write to Redis can forge decisions.",
     )
 
     @field_validator("unsigned_until", mode="after")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import shutil
-import sqlite3
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
@@ -31,11 +32,16 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.submit import submit
+from signoff.channels.inbox.auth.links import make_link
+from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.settings import ROOT
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
+from signoff.cli.example_files import examples
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
@@ -71,11 +77,18 @@ class Stage:
     decisions: Decisions
     mailbox: dev_mailbox.DevMailbox
     inbound: int
+    page: str
     console: Console
 
 
 async def demo(
-    *, app: str, message: str, reply: str | None, keep: bool = False, console: Console | None = None
+    *,
+    app: str,
+    message: str,
+    reply: str | None,
+    keep: bool = False,
+    stay: bool = False,
+    console: Console | None = None,
 ) -> int:
     """Play the whole way once.
 
@@ -84,6 +97,7 @@ async def demo(
         message: What the requester says; "" takes the usual words for that agent.
         reply: The manager's reply; None asks at the terminal.
         keep: Leave the folder with ledger, sessions, mail and journal where it is.
+        stay: Go on with a second request that waits on the page, until Ctrl-C.
         console: Where to write.
 
     Returns:
@@ -103,7 +117,10 @@ async def demo(
     folder = Path(tempfile.mkdtemp(prefix="signoff-demo-"))
     try:
         async with _stage(folder, console) as stage:
-            return await _play(stage, app, message or MESSAGES[app], reply)
+            code = await _play(stage, app, message or MESSAGES[app], reply)
+            if stay and code == 0:
+                await _stay(stage, app)
+            return code
     finally:
         if keep:
             console.print(f"\nEverything is in {folder}")
@@ -119,8 +136,8 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             await asyncio.to_thread(redis.start)
             stack.callback(redis.stop)
             mailbox = await stack.enter_async_context(dev_mailbox.DevMailbox(folder / "mail"))
-            inbound = free_port()
-            settings = _settings(folder, redis.url, mailbox.port, inbound)
+            inbound, gateway = free_port(), free_port()
+            settings = _settings(folder, redis.url, mailbox.port, inbound, gateway)
             environment = {
                 "SIGNOFF_CONFIG": str(settings),
                 "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -128,22 +145,29 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             supervisor = await stack.enter_async_context(Supervisor())
             for name in ("worker", "channels", "gateway"):
                 await supervisor.signoff(name, name, env=environment)
-            parts = build(load_settings(settings))
+            loaded = load_settings(settings)
+            parts = build(loaded)
             stack.push_async_callback(parts.ledger.close)
             await supervisor.ready()
-        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, console)
+        page = loaded.inbox.url
+        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, page, console)
 
 
-def _settings(folder: Path, redis_url: str, smtp_port: int, inbound_port: int) -> Path:
+def _settings(
+    folder: Path, redis_url: str, smtp_port: int, inbound_port: int, gateway_port: int
+) -> Path:
     file = folder / "signoff.toml"
     file.write_text(
         f"""\
 [redis]
 url = "{redis_url}"
 [agents]
-folder = {json.dumps(str(_examples()))}
+folder = {json.dumps(str(examples("agents")))}
 [gateway]
-port = 0
+port = {gateway_port}
+[inbox]
+url = "http://localhost:{gateway_port}"
+secret_key = "{secrets.token_urlsafe(32)}"
 [email]
 sender = "Signoff <approvals@signoff.localhost>"
 mailbox = "approvals@signoff.localhost"
@@ -169,16 +193,6 @@ within = "1d"
     return file
 
 
-def _examples() -> Path:
-    folder = Path(__file__).parents[4] / "examples" / "agents"
-    if not folder.is_dir():
-        raise ConfigError(
-            "the example agents are not in this installation; run the demo from a clone of the "
-            "project: make demo"
-        )
-    return folder
-
-
 async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     show = stage.console
     show.print(Rule("1 · The agent"))
@@ -202,11 +216,30 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     await _until(stage, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
     run = await stage.ledger.run(run.id)
     show.print(Rule("4 · The agent resumes in the worker"))
-    _show_session(stage, run)
+    await _show_session(stage, run)
     show.print(f"The agent's last message: [b green]{escape(run.text or run.problem)}[/b green]")
     show.print(Rule("5 · The timeline"))
     show.print(_timeline(await stage.ledger.history(run.id)))
     return 0
+
+
+async def _stay(stage: Stage, app: str) -> None:
+    """Leave a second request on the page, until Ctrl-C."""
+    show = stage.console
+    show.print(Rule("6 · The page"))
+    run = await submit(stage.decisions.ledger, app, MESSAGES[app], user=REQUESTER)
+    await _until(stage, run.id, {What.DELIVERED})
+    path, _ = await make_link(stage.ledger, MANAGER.id, how=How.LOCAL, to=f"{ROOT}/")
+    show.print(f"A second request waits for {MANAGER.name}. Their page; the link works once:")
+    show.print(f"{stage.page}{path}", soft_wrap=True)
+    show.print("Ctrl-C ends the demo.")
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: str | None) -> bool:
@@ -287,7 +320,7 @@ async def _until(stage: Stage, subject: str, wanted: set[What], *, nth: int = 1)
                 nth -= 1
                 if nth == 0:
                     return event
-    raise AssertionError("following never ends by itself")
+    raise AssertionError("following ends only with the run")
 
 
 def _to_manager(mail: EmailMessage) -> bool:
@@ -303,10 +336,10 @@ def _mail_panel(mail: EmailMessage) -> Panel:
     )
 
 
-def _show_session(stage: Stage, run: Run) -> None:
-    """Show what ADK's own session store holds: the answer that went in, and the tool's result."""
+async def _show_session(stage: Stage, run: Run) -> None:
+    """Show what the agent's session holds: the answer that went in, and the tool's result."""
     answered = False
-    for author, response in _responses(stage.folder / ".signoff" / "sessions.db", run):
+    for author, response in await _responses(stage.ledger, run):
         if author == "user":
             answered = True
             stage.console.print("The answer in the ADK session:")
@@ -322,13 +355,10 @@ def _show_session(stage: Stage, run: Run) -> None:
         stage.console.print("The finance department's books are empty.")
 
 
-def _responses(database: Path, run: Run) -> list[tuple[str, dict[str, Any]]]:
+async def _responses(ledger: Ledger, run: Run) -> list[tuple[str, dict[str, Any]]]:
     """Return author and content of every function response of a session, in their order."""
-    with closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute(
-            "SELECT event_data FROM events WHERE session_id = ? ORDER BY timestamp", (run.session,)
-        ).fetchall()
-    events = [json.loads(row[0]) for row in rows]
+    found = await SessionRecords(ledger.store).read(Name(run.app, run.user, run.session))
+    events = [json.loads(text) for text in found.events] if found is not None else []
     return [
         (str(event.get("author")), part["function_response"])
         for event in events

@@ -8,12 +8,13 @@ import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.resources import files
 from typing import Any, Protocol, Self, cast
 
-from signoff.broker.ledger.pipeline import Wire
+from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.server.address import SCHEME, open_pool
+from signoff.broker.server.address import SCHEME, connect_anew, open_pool
 from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
@@ -43,6 +44,10 @@ _SCRIPTS = {
         "prune",
         "compact",
         "dump",
+        "session_make",
+        "session_append",
+        "session_read",
+        "session_drop",
     )
 }
 _SHAS = {
@@ -159,7 +164,11 @@ class Store:
     ) -> None:
         self.client = client
         self._commands = cast("Commands", client)
-        self._wire = Wire(self._commands, mark=f"{prefix}replicated" if replica else "")
+        self._wire = Wire(
+            self._commands,
+            mark=f"{prefix}replicated" if replica else "",
+            connect_anew=partial(connect_anew, client.connection_pool),
+        )
         self.prefix = prefix
         self.replica = replica
         self._clock = clock
@@ -222,7 +231,7 @@ class Store:
     async def scripts(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
         """Run one script for each list of arguments, in one round trip.
 
-        Each call is atomic by itself; one that fails does not keep the others from running.
+        Each call is atomic; one that fails does not keep the others from running.
         """
         with translated():
             results = await self._pipelined(name, calls)
@@ -233,9 +242,9 @@ class Store:
             ]
             if unknown:
                 # A Redis that was started anew has no scripts. What it did do is not done twice.
-                await self._commands.script_load(_SCRIPTS[name])
-                again = await self._pipelined(name, [calls[place] for place in unknown])
-                for place, one in zip(unknown, again, strict=True):
+                load = ("SCRIPT", "LOAD", _SCRIPTS[name])
+                again = await self._pipelined(name, [calls[place] for place in unknown], load)
+                for place, one in zip(unknown, again[1:], strict=True):
                     results[place] = one
             for one in results:
                 if isinstance(one, Exception):
@@ -246,11 +255,13 @@ class Store:
         """Run one script once."""
         return (await self.scripts(name, [args]))[0]
 
-    async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def _pipelined(
+        self, name: str, calls: Sequence[Sequence[str | int]], *before: Command
+    ) -> list[Any]:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
+        commands = [*before, *((*start, *args) for args in calls)]
         # Leases and counters that a failover loses are lost to everybody: commits are fenced.
-        durable = name == "commit"
-        return await self._wire.send([(*start, *args) for args in calls], durable=durable)
+        return await self._wire.send(commands, durable=name == "commit")
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
         return (await self._all(command))[0]
@@ -299,7 +310,7 @@ class Store:
         with translated():
             return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
 
-    async def below(self, key: str, score: int, *, limit: int) -> list[str]:
+    async def below(self, key: str, score: float, *, limit: int) -> list[str]:
         """Return the first members of an index whose score is not above this one."""
         with translated():
             return await self._commands.zrangebyscore(

@@ -19,8 +19,25 @@ try:
     import redis.asyncio.retry
     import redis.backoff
     import redis.exceptions
+    import redis.retry
+    from redis.asyncio.sentinel import (
+        Sentinel,
+        SentinelConnectionPool,
+        SentinelManagedConnection,
+    )
+    from redis.backoff import NoBackoff
+    from redis.exceptions import ConnectionError as Unreachable
+    from redis.exceptions import RedisError
 finally:
     for _name in _hidden:
         del sys.modules[_name]
 
-__all__ = ["redis"]
+__all__ = [
+    "NoBackoff",
+    "RedisError",
+    "Sentinel",
+    "SentinelConnectionPool",
+    "SentinelManagedConnection",
+    "Unreachable",
+    "redis",
+]
