@@ -29,7 +29,6 @@ from benchmarks.process import quieten
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.cli.composition.supervisor import Supervisor
 
-PEOPLE, WAITING = 500, 5_000
 _MIB = 1 << 20
 
 _COMMANDS = (
@@ -80,6 +79,26 @@ when = "tool == 'reimburse' && args.amount > 0"
 ask = ["mara"]
 """
 _PERSON = '[[people]]\nid = "{0}"\nname = "{1}"\nemail = "{0}@example.com"\n'
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure.
+
+    Attributes:
+        waiting: Approvals at scale.
+        people: People at scale.
+        times: How often each command is called.
+        idle: Seconds without work.
+    """
+
+    waiting: int = 5_000
+    people: int = 500
+    times: int = 5
+    idle: float = 60.0
+
+
+QUICK = Plan(waiting=50, people=10, times=1, idle=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,28 +202,31 @@ def _met(value: float, aim: float) -> str:
     return "met" if value <= aim else "missed"
 
 
-async def measure(waiting: int, people: int, times: int, idle: float, folder: Path) -> None:
+async def measure(plan: Plan, *, fsync: str, folder: Path) -> None:
     """Measure everything and print it."""
-    console = Console()
+    console, people = Console(), plan.people
     ids = [("mara", "Mara Lind"), ("olga", "Olga Ruiz"), ("riley", "Riley Chen")]
     ids += [(f"p{at}", f"Person {at}") for at in range(people - len(ids))]
-    with EmbeddedRedis(folder / "redis", fsync="everysec") as server:
+    with EmbeddedRedis(folder / "redis", fsync=fsync) as server:
         file = folder / "signoff.toml"
         settings = _SETTINGS.format(agents=AGENTS, redis=server.url)
         small = settings + "".join(_PERSON.format(*one) for one in ids[:3])
         pile = Pile(server.url)
-        for name, text in await describe(pile.ledger, "everysec"):
+        for name, text in await describe(pile.ledger, fsync):
             console.print(f"{name:>12}  {text}", highlight=False)
         await pile.grow_by_the_stages(20)
         await asyncio.to_thread(file.write_text, small)
-        for table in await processes(file, server.pid, idle):
+        for table in await processes(file, server.pid, plan.idle):
             console.print(table)
-        console.print(await asyncio.to_thread(commands, file, pile.ids[0], times))
-        if waiting:
-            await pile.grow(waiting)
+        console.print(await asyncio.to_thread(commands, file, pile.ids[0], plan.times))
+        if plan.waiting:
+            await pile.grow(plan.waiting)
             large = settings + "".join(_PERSON.format(*one) for one in ids)
             await asyncio.to_thread(file.write_text, large)
-            console.print(await asyncio.to_thread(at_scale, file, waiting, people, min(times, 3)))
+            table = await asyncio.to_thread(
+                at_scale, file, plan.waiting, people, min(plan.times, 3)
+            )
+            console.print(table)
         await pile.close()
 
 
@@ -212,14 +234,13 @@ def main() -> None:
     """Read the arguments and measure in a folder of its own."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.light", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
-    parser.add_argument("--waiting", type=int, default=WAITING, help="approvals at scale")
+    parser.add_argument("--waiting", type=int, default=Plan.waiting, help="approvals at scale")
+    parser.add_argument("--fsync", choices=("always", "everysec"), default="everysec")
     given = parser.parse_args()
     quieten()
-    waiting, people, times, idle = given.waiting, PEOPLE, 5, 60.0
-    if given.quick:
-        waiting, people, times, idle = 50, 10, 1, 1.0
+    plan = QUICK if given.quick else Plan(waiting=given.waiting)
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
-        asyncio.run(measure(waiting, people, times, idle, Path(folder)))
+        asyncio.run(measure(plan, fsync=given.fsync, folder=Path(folder)))
 
 
 if __name__ == "__main__":
