@@ -106,9 +106,10 @@ async def part(
         limit: The most that are on the page.
         most: How many records are looked at.
     """
-    place, found, looked = before, list[One](), 0
+    place, found, looked, ahead = before, list[One](), 0, max(2 * limit, 50)
     while looked < most:
-        batch = min(most - looked, max(2 * limit, 50))
+        # Where little is found, much has to be looked at: in few round trips.
+        batch, ahead = min(most - looked, ahead), min(2 * ahead, SCANNED)
         rows = await listed(before=place, limit=batch)
         for place, one in rows:
             looked += 1
