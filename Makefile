@@ -83,6 +83,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.timers $(ARGS)
 	@$(BIN)/python -m benchmarks.code $(ARGS)
 	@$(BIN)/python -m benchmarks.inbox $(ARGS)
+	@$(BIN)/python -m benchmarks.light $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

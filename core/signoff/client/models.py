@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Given(BaseModel):
     """What the gateway gives."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Fault(Given):

@@ -122,7 +122,7 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     assert await factors.check(MARA, second.at(now))
     assert await unenroll(still_ledger, "mara", by="op")
     assert not await unenroll(still_ledger, "mara", by="op")
-    assert await enrolled(still_ledger) == []
+    assert await enrolled(still_ledger, ["cleo", "mara"]) == []
     store = still_ledger.store
     async with store.translated_client() as client:
         rows = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)

@@ -82,7 +82,7 @@ class OidcSettings(BaseModel):
         scopes: The requested scopes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     issuer: Annotated[str, AfterValidator(_issuer)]
     client_id: str = Field(min_length=1)
@@ -117,7 +117,7 @@ class InboxSettings(BaseModel):
         oidc: The sign-in of the company.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     url: Annotated[str, AfterValidator(_base)] = ""
     secret_key: SecretStr = SecretStr("")

@@ -26,9 +26,13 @@ into the records that follow the rule. Earlier releases then leave those alone, 
 
 
 class Value(BaseModel):
-    """A frozen pydantic model that refuses keys it does not know."""
+    """A frozen pydantic model that refuses keys it does not know.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Its validator is built when it is first used: of the hundred models few are used by a command,
+    and most of the others only as parts of one that is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def read_stored(kind: TypeAdapter[T], text: str) -> T:

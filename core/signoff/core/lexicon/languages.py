@@ -65,7 +65,7 @@ class Role(StrEnum):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 _Patterns = tuple[str, ...]

@@ -208,11 +208,13 @@ class ListPages(Pages):
             sort = next(one for one, (by, _) in source.orders.items() if not by)
         by, rising = source.orders[sort]
 
+        may_be = wanted.filter_of_records(directory)
         listed = (
             partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
             if index
             else partial(listing.requests, self._ledger, person, rising=rising)
         )
+        listed = partial(listed, may_be=may_be)
 
         def keep(one: Approval) -> bool:
             return (

@@ -45,10 +45,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
-        found = set(await enrolled(decisions.ledger))
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
         people = [*directory, *directory.inactive]
+        found = set(await enrolled(decisions.ledger, [one.id for one in people]))
         away = {one.id: one.absence(now) for one in people}
         if as_json:
             write_json(
