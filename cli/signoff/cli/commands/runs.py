@@ -194,7 +194,7 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: 
                 return found
         if asked and event.what in {What.DELIVERED, What.UNROUTABLE}:
             return await decisions.ledger.run(submitted.id)
-    raise AssertionError("following never ends by itself")
+    raise AssertionError("following ends only with the run")
 
 
 def _require_app(settings: Settings, name: str) -> None:

@@ -51,7 +51,7 @@ async def run_up(file: Path | None, *, redis_port: int, console: Console | None 
     Raises:
         ConfigErrors: The settings have errors.
         ConfigError: It runs already in this folder, or Redis cannot be started.
-        UpFailed: A process ended by itself, or did not start.
+        UpFailed: A process ended without being told to, or did not start.
     """
     out = console or make_console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
