@@ -159,7 +159,7 @@ PUBLIC = {
     "signoff.broker.ledger.audit": "entries verify",
     "signoff.broker.server.health": "redis_problems",
     "signoff.broker.heartbeat": "alive beat",
-    "signoff.testing": "ScriptedModel VirtualClock",
+    "signoff.testing": "FakeChannel Rehearsal ScriptedModel VirtualClock",
 }
 
 
