@@ -79,7 +79,7 @@ def urls_of(repository: str) -> dict[str, str]:
         return {}
     return {
         "Source": repository,
-        "Documentation": f"{repository}/blob/main/README.md#documentation",
+        "Documentation": f"{repository}/blob/main/docs/README.md",
         "Changelog": f"{repository}/blob/main/CHANGELOG.md",
         "Issues": f"{repository}/issues",
         "Security": f"{repository}/security/policy",

@@ -244,7 +244,7 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
             assert (await browser.get("/api/v1/runs")).status_code == 401
         names = [one.about for one in await diagnose(found) if one.level == "broken"]
         assert names == []
-        assert {"redis", "sessions.db", "ces.key", "up.lock", "up.json", "page.key"} <= {
+        assert {"redis", "ces.key", "up.lock", "up.json", "page.key"} <= {
             one.name for one in state.iterdir()
         }
         assert [one for one in (state, *state.rglob("*")) if one.stat().st_mode & 0o077] == []
