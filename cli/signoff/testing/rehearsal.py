@@ -159,7 +159,7 @@ class Rehearsal:
         stack.push_async_callback(self._ledger.close)
         self.decisions = Decisions(self._ledger, settings.everybody)
         guard = GuardPlugin(self._ledger)
-        sessions = session_service(f"sqlite:///{folder}/sessions.db", settings.agents_folder)
+        sessions = session_service("", settings.agents_folder, self._ledger.store)
         apps = Apps(settings.agents_folder, sessions, lambda: guard)
         stack.push_async_callback(apps.close)
         runtime = AdkRuntime(
