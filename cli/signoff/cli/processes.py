@@ -90,7 +90,10 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
             f"There are: {', '.join(found) or 'none'}."
         )
     if not names:
-        raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
+        raise AppNotFound(
+            f"There is no agent in {folder}: nothing to work on. It has a folder for each agent; "
+            "`signoff init` writes an example into an empty folder."
+        )
     parts = build(settings, decides=False)
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for

@@ -76,14 +76,17 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         # At once: each of them waits for somebody else most of the time.
-        in_redis, sessions, imap, dkim, slack, dns, (smtp, broker), agents = await asyncio.gather(
+        in_redis, imap, dkim, slack, dns, (smtp, broker, sessions), agents = await asyncio.gather(
             _of_ledger(ledger, settings),
-            about_sessions(settings),
             _imap(settings, ledger),
             _dkim(settings),
             _slack(settings),
             _dns(settings),
-            asyncio.gather(_smtp(settings, ledger), asyncio.to_thread(_broker, settings)),
+            asyncio.gather(
+                _smtp(settings, ledger),
+                asyncio.to_thread(_broker, settings),
+                about_sessions(settings),
+            ),
             asyncio.to_thread(_agents, settings, loading),
         )
     finally:
