@@ -9,7 +9,9 @@ RUN python -m venv /opt/signoff && /opt/signoff/bin/pip install --upgrade pip
 COPY pyproject.toml constraints.txt ./
 RUN python -c "import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; extras = project['optional-dependencies']; print(*project['dependencies'], *(one for extra in extras.values() for one in extra if not one.startswith('signoff[')), sep='\n')" > requirements.txt \
     && /opt/signoff/bin/pip install --constraint constraints.txt --requirement requirements.txt
-COPY README.md LICENSE NOTICE ./
+COPY README.md LICENSE NOTICE hatch_build.py ./
+COPY examples/agents examples/agents
+COPY examples/start examples/start
 COPY core core
 COPY channels channels
 COPY worker worker
