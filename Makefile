@@ -7,10 +7,11 @@
 #   make test [ARGS="-k mail"]             the tests
 #   make soak                              the tests that take long: many deaths, browsers, peers
 #   make test-bare                         the tests, without the programs that some of them use
-#   make check                             format, lint, types, layers
+#   make check                             format, lint, types, layers, links of the documentation
 #   make bench                             the measurements
 #   make format                            put the code into shape
 #   make docs                              write the generated pages of docs/reference anew
+#   make docs-site                         the documentation as a site, in site/
 #   make clean                             remove .venv and everything that was made here
 #   make constraints                       write constraints.txt anew
 
@@ -31,7 +32,7 @@ demo: export DEMO_OPEN := $(value OPEN)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-bare check format docs bench clean constraints
+.PHONY: help demo test soak test-bare check format docs docs-site bench clean constraints
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -63,11 +64,15 @@ soak: $(VENV)/.dev
 test-bare: $(VENV)/.dev
 	@.ci/bare $(PYTEST) -m "not soak" $(ARGS)
 
+# The variable turns off an advertisement.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict core channels worker cli docs examples/channels tests benchmarks
 	$(BIN)/lint-imports
+	$(SITE) --quiet
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
@@ -75,6 +80,10 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python docs/generate.py
+
+docs-site: $(VENV)/.dev
+	@$(SITE) --quiet
+	@echo "Open site/index.html; $(BIN)/mkdocs serve shows it with its search."
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -86,7 +95,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.light $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find core channels worker cli tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # -- the virtual environment ----------------------------------------------------------------------
