@@ -6,8 +6,8 @@ mkdocs calls the functions whose names begin with `on_`.
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -82,9 +82,5 @@ def version() -> str:
 @cache
 def repository() -> str:
     """Return the address of the repository as the package names it, "" if it is not known."""
-    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
-    return str(build.repository_of(ROOT))
+    build = runpy.run_path(str(ROOT / "hatch_build.py"))
+    return str(build["repository_of"](ROOT))
