@@ -33,9 +33,9 @@ def every_block(*languages: str) -> list[tuple[str, str]]:
     return [(page, code) for page in NAMES for code in blocks(page, *languages)]
 
 
-def generator() -> ModuleType:
-    """Load docs/generate.py, which is a script."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+def generator(name: str = "generate") -> ModuleType:
+    """Load docs/generate.py, or another file of the folder: they are no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -269,6 +269,31 @@ def test_every_page_is_in_the_index() -> None:
     linked = {one.partition("#")[0] for one in _LINK.findall(index)}
     pages = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
     assert pages - {"README.md"} == linked
+
+
+def test_the_site_has_the_pages_of_the_index_once() -> None:
+    """Each stands below the first heading that names it."""
+    sections = (
+        "# Top\n[b](b.md)",
+        "One\n[a](a.md#x) [b](b.md)",
+        "Two\n[a](a.md)",
+        "Three\n[c](c.md)",
+    )
+    index = "\n\n## ".join(sections)
+    expected = ["README.md", {"One": ["a.md", "b.md"]}, {"Three": ["c.md"]}]
+    assert generator("site_hook").navigation(index) == expected
+
+
+def test_the_site_invents_no_address() -> None:
+    """Links to files lead to the repository, or are words where none is known; others stay."""
+    text = "[code](../../core/signoff) [top](../../README.md#x) [here](../README.md)"
+    with_links = generator("site_hook").with_links
+    assert with_links(text, "../../", "") == "code top [here](../README.md)"
+    version = generator("site_hook").version()
+    assert with_links(text, "../../", "https://git.example.com/own") == (
+        f"[code](https://git.example.com/own/tree/v{version}/core/signoff) "
+        f"[top](https://git.example.com/own/blob/v{version}/README.md#x) [here](../README.md)"
+    )
 
 
 def test_the_settings_for_production_lack_nothing_but_their_secrets(
