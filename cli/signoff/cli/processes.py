@@ -53,6 +53,9 @@ CHANNEL_THREADS: Final = 8
 
 _FAILED: Final = 1
 
+Drain = Callable[[], Coroutine[Any, Any, int]]
+"""Works through one stage."""
+
 _Work = Callable[[], Coroutine[Any, Any, object]]
 """What runs beside the stages as long as the process does."""
 
@@ -165,7 +168,6 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
     from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
     from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
-    from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
     parts = build(settings)
     limits, smtp = settings.email.limits, settings.email.smtp
@@ -220,9 +222,9 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
-    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
-    if senders:
+    posting, close_posting = _posting(parts)
+    drains |= posting
+    if settings.webhooks:
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
     def renew(fresh: Settings) -> None:
@@ -233,8 +235,7 @@ def run_channels(settings: Settings) -> int:
             keeper[0].groups = slack_groups(fresh)
 
     async def close() -> None:
-        for sender in senders.values():
-            await sender.close()
+        await close_posting()
         await readers.close()
         await provers.close()
         await more.close()
@@ -246,13 +247,32 @@ def run_channels(settings: Settings) -> int:
         kind="channels",
         stages=list(drains),
         # A webhook that hangs keeps no channel waiting.
-        threads=CHANNEL_THREADS + len(senders),
+        threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
         besides=besides,
         cards=router.cards,
         renew=renew,
     )
+
+
+def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
+    """Return what posts to webhooks and to the receivers of AAP, by stage, and how it is closed."""
+    from signoff.channels.aap.notifications import Notifier, Receivers  # noqa: PLC0415
+    from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
+
+    settings = parts.settings
+    senders = {stages.webhook(one.name): Sender(parts.ledger, one) for one in settings.webhooks}
+    receivers = Receivers(allow_private=settings.aap.allow_private)
+    drains: dict[str, Drain] = {stage: sender.drain for stage, sender in senders.items()}
+    drains[stages.AAP] = Notifier(parts.decisions, receivers).drain
+
+    async def close() -> None:
+        for sender in senders.values():
+            await sender.close()
+        await receivers.close()
+
+    return drains, close
 
 
 def run_gateway(settings: Settings) -> int:
@@ -269,12 +289,17 @@ def run_gateway(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings) -> int:
-    from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
+    from signoff.cli.composition.gateway import assemble, gateway_router  # noqa: PLC0415 -- what serves, loaded to serve
 
     parts = build(settings)
     found = count(settings, "gateway")
-    reloader = Reloader(settings, "gateway", _renewing(parts))
-    app, mail = assemble(parts, found, reloader)
+    router = gateway_router(parts)
+
+    def renew(fresh: Settings) -> None:
+        router.follow(fresh.policies, fresh.default)
+
+    reloader = Reloader(settings, "gateway", _renewing(parts), renew)
+    app, mail = assemble(parts, found, reloader, router=router)
     config = uvicorn.Config(
         app,
         http=Protocol,

@@ -19,6 +19,7 @@ MAILBOX: Final = "mailbox"
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
     "worker": (
+        "aap",
         "email",
         "slack",
         "inbox",
@@ -44,6 +45,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     # Redis, what answers come in with, and the page; sessions and agents for ADK's API.
     "gateway": ("ces", "email.smtp", "email.dkim", "webhooks"),
     MAILBOX: (
+        "aap",
         "redis",
         "broker",
         "sessions",

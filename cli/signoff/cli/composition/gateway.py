@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
+from signoff.channels.aap.app import PATH as AAP_PATH
+from signoff.channels.aap.app import make_aap
+from signoff.channels.aap.notifications import Receivers
+from signoff.channels.aap.requests import Requests
 from signoff.channels.custom import added_routes
 from signoff.channels.email.imap.reader import MailboxReader
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import Listener, make_gateway
 from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.pipeline.route import Router
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
@@ -23,8 +28,39 @@ if TYPE_CHECKING:
     from signoff.cli.config.settings import Settings
 
 
+def gateway_router(parts: Parts) -> Router:
+    """Return what decides at once in the gateway where the policies ask nobody."""
+    settings = parts.settings
+    return Router(
+        parts.ledger,
+        policies=settings.policies,
+        fallback=settings.default,
+        directory=parts.decisions.directory,
+        channels=settings.channel_names,
+        owners=settings.owners,
+        notifications=settings.notifications.as_told(),
+    )
+
+
+def _serve_aap(app: FastAPI, parts: Parts, router: Router) -> None:
+    settings = parts.settings
+    requests = Requests(
+        parts.decisions,
+        router.decide_unasked,
+        valid_for=settings.agents.valid_for,
+        report_within=settings.aap.report_within,
+    )
+    receivers = Receivers(allow_private=settings.aap.allow_private)
+    rate = settings.gateway.rate
+    app.mount(AAP_PATH, make_aap(parts.decisions, requests, receivers, rate=rate))
+    app.state.closing.append(requests.waiting.close)
+
+
 def assemble(
-    parts: Parts, found: Metrics | None = None, *more: Listener
+    parts: Parts,
+    found: Metrics | None = None,
+    *more: Listener,
+    router: Router | None = None,
 ) -> tuple[FastAPI, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
@@ -32,6 +68,7 @@ def assemble(
         parts: What every process is made of.
         found: The metrics of this process, None where it has none.
         more: What else runs beside the routes.
+        router: Decides at once where nobody has to be asked; None for a new one.
     """
     settings = parts.settings
     mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
@@ -39,12 +76,14 @@ def assemble(
     slack = slack_inbound(parts)
     listeners = [one for one in (mail, reader) if one is not None]
     app = make_gateway(parts.ledger, [*listeners, *slack.listeners, *more], close=slack.close)
-    for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
-        app.include_router(router)
+    for added in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
+        app.include_router(added)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
         rate = settings.gateway.rate
         app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
+    if settings.aap.enabled:
+        _serve_aap(app, parts, router or gateway_router(parts))
     if settings.inbox.url:
         app.include_router(make_inbox_router(parts.decisions, settings.inbox))
     if found is not None:

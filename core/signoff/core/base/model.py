@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
 
-Needs = Annotated[int, Field(ge=0, le=0)]
+PROGRAMS: Final = 1
+"""A program asks, runs the call itself, and waits only so long for the decision."""
+
+Needs = Annotated[int, Field(ge=0, le=PROGRAMS)]
 """Which rules a process has to know to act on a record.
 
 A release with a rule that no earlier one may decide without raises the limit, and writes the number
