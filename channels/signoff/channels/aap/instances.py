@@ -210,7 +210,7 @@ async def create(ledger: Ledger, name: str, *, user: str, by: str) -> tuple[Inst
     made = Instance(id=fresh, name=name, app=name, user=user, token=token_id, created_at=now)
     await ledger.commit(put(change, made, was=None))
     log.info("aap.instance_added", instance=fresh, name=name)
-    return made, token
+    return made.model_copy(update={"version": 1}), token
 
 
 async def rotate(ledger: Ledger, instance: Instance, *, by: str) -> str:
