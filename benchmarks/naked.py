@@ -1,4 +1,4 @@
-"""ADK's Runner by itself, as its documentation uses it: to the pause, answer, to the end."""
+"""ADK's Runner alone, as its documentation uses it: to the pause, answer, to the end."""
 
 from __future__ import annotations
 

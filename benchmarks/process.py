@@ -186,7 +186,7 @@ def agents(url: str, database: str, folder: str) -> None:
 
 
 def naked(_url: str, database: str, folder: str) -> None:
-    """ADK's Runner by itself: reads ``count at_once`` lines, and tells how long each took."""
+    """ADK's Runner alone: reads ``count at_once`` lines, and tells how long each took."""
     from benchmarks.naked import Naked  # noqa: PLC0415
 
     runner = Naked(Path(database), Path(folder))

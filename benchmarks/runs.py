@@ -1,4 +1,4 @@
-"""The agent by itself, and the whole way with the agent: runs a second, same model, same store."""
+"""The agent alone, and the whole way with the agent: runs a second, same model, same store."""
 
 from __future__ import annotations
 

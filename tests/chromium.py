@@ -85,7 +85,7 @@ class Tab:
     async def listen(self) -> None:
         """Have the browser tell of each request, of each error, and of what a policy has blocked.
 
-        Chromium says the latter in its log, as it does to whoever opens the developer tools.
+        Chromium says the latter in its log, as it does for users who open the developer tools.
         """
         for domain in ("Log", "Runtime", "Network"):
             await self.do(f"{domain}.enable")

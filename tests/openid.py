@@ -30,7 +30,7 @@ class Provider:
 
     Attributes:
         issuer: What it calls itself.
-        person: Claims about whoever signs in.
+        person: Claims about the person who signs in.
         lies: Claims that stand in the place of the right ones; None takes one out.
         about: Metadata in the place of the right ones; None takes one out.
         sign: Makes the ID tokens, instead of `signed`.
@@ -87,7 +87,7 @@ class Provider:
         return f"{query['redirect_uri']}?{urlencode(back | {'code': code})}"
 
     def exchange(self, form: dict[str, str], login: tuple[str, str]) -> tuple[int, Any]:
-        """Return the tokens for a code, once, for whoever has the verifier and the secret."""
+        """Return the tokens for a code, once, to a client with the verifier and the secret."""
         query = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -83,7 +83,7 @@ def test_no_service_is_given_a_secret_of_another(service: str) -> None:
 
 
 def test_every_service_says_whether_it_is_well() -> None:
-    """A health check is everywhere, and whoever depends on a service waits until it is healthy."""
+    """A health check is everywhere, and what depends on a service waits until it is healthy."""
     for name, service in SERVICES.items():
         assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}, name
         for needed, how in service.get("depends_on", {}).items():
@@ -101,7 +101,7 @@ def test_the_ledger_keeps_what_it_acknowledges() -> None:
 
 
 def test_there_is_no_secret_in_the_files() -> None:
-    """What looks like a secret comes from the environment of whoever starts it."""
+    """What looks like a secret comes from the environment of the user who starts it."""
     for name, service in SERVICES.items():
         for key, value in service.get("environment", {}).items():
             if any(word in key for word in ("PASSWORD", "SECRET", "TOKEN", "KEY")):

@@ -115,7 +115,7 @@ def test_every_rule_is_tested() -> None:
 
 
 def test_every_alert_names_a_command() -> None:
-    """Whoever is woken up by it knows what to type; the command exists."""
+    """The person who is woken up by it knows what to type; the command exists."""
     known = dict(generator().commands())
     for rule in rules():
         words = rule["annotations"]["command"].split()

@@ -8,7 +8,7 @@ import services
 
 
 def test_at_home_it_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever lacks a service can still run the other tests, and is told what to install."""
+    """Users who lack a service can still run the other tests, and are told what to install."""
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="apt-get install rabbitmq-server"):
         services.missing("rabbitmq-server", "apt-get install rabbitmq-server")

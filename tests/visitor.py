@@ -76,7 +76,7 @@ def totp_of(uri: str) -> pyotp.TOTP:
 
 @dataclass
 class Browser:
-    """A browser at the inbox page; it follows no redirect by itself."""
+    """A browser at the inbox page; it follows no redirect."""
 
     http: httpx.AsyncClient
     apps: dict[str, pyotp.OTP]

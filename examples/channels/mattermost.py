@@ -26,7 +26,7 @@ class Mattermost:
         self.headers = {"Authorization": f"Bearer {settings['token']}"}
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
-        """Deliver each message by itself; what goes wrong is a result, never an exception."""
+        """Deliver each message separately; what goes wrong is a result, never an exception."""
         async with httpx.AsyncClient(base_url=self.url, headers=self.headers) as http:
             return list(await asyncio.gather(*(self._one(http, each) for each in messages)))
 
@@ -38,7 +38,7 @@ class Mattermost:
         text = indent(text_of(message, most=MOST), "    ")
         said = {"message": f"{text}\n\n{how} {message.link}"}
         try:
-            if message.kind is Kind.OUTCOME:  # the card becomes what came of it
+            if message.kind is Kind.OUTCOME:  # the card becomes the outcome
                 (await http.put(f"/posts/{message.thread}/patch", json=said)).raise_for_status()
                 return Delivered(message.thread, copy="updated")
             place = await http.post("/channels/direct", json=[self.bot, message.address])

@@ -80,7 +80,7 @@ async def test_an_absence_is_seen_by_every_process_at_once(ledger: Ledger) -> No
     ]
 
 
-async def test_whoever_is_back_is_back_whatever_the_settings_say(ledger: Ledger) -> None:
+async def test_a_return_counts_more_than_the_settings(ledger: Ledger) -> None:
     """What has begun by the settings is over; what is still to come there stays."""
     now = await ledger.now()
     people = People(ledger, settings(days(now, -2, 2), days(now, 9, 9)))

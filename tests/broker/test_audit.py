@@ -143,7 +143,7 @@ async def remove_head(store: Store) -> None:
 async def test_what_breaks_the_chain(
     store: Store, tamper: Callable[[Store], Awaitable[None]]
 ) -> None:
-    """Whoever changes, removes, adds or moves an entry is found out."""
+    """An entry that was changed, removed, added or moved is found."""
     await tamper(store)
     with pytest.raises(AuditBroken) as caught:
         await audit.verify(store)
@@ -160,7 +160,7 @@ async def test_the_entry_that_does_not_fit_is_named(store: Store) -> None:
 
 
 async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> None:
-    """Whoever can write to Redis can make a chain that fits; a head kept elsewhere shows it."""
+    """With write access to Redis a fitting chain can be made; a head kept elsewhere shows it."""
     _, head = await audit.verify(store)
     entries, link = [], ""
     for entry_id, fields in (await rows(store))[:-1]:

@@ -168,7 +168,7 @@ async def test_redis_does_not_grow(empty: Ledger, tmp_path: Path) -> None:
     for start in range(0, 5_000, 500):
         await seeded(empty, 500, start=start)
         await archiver(empty, files, after=timedelta()).once()
-        # What expires by itself is gone by then, as it would be in the end.
+        # Keys with an expiry are gone by then, as it would be in the end.
         for key in await client.keys("*"):
             if await client.pttl(key) >= 0:
                 await client.delete(key)

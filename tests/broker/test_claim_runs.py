@@ -69,7 +69,7 @@ async def test_a_busy_session_stands_in_nobodys_way(still_ledger: Ledger, still_
 
 
 async def test_as_many_as_asked_for(still_ledger: Ledger, still_desk: Desk) -> None:
-    """The rest waits for whoever comes next, and the claim says how much that is."""
+    """The rest waits for the next worker, and the claim says how much that is."""
     for _ in range(5):
         await still_desk.submit("finance", "hi", user="riley")
     first = await claim_runs(still_ledger, RUN, limit=3, lease=10)

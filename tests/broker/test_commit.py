@@ -282,7 +282,7 @@ async def test_a_change_does_not_write_one_record_twice() -> None:
 
 
 async def test_refusals_change_nothing(ledger: Ledger, desk: Desk, snapshot: Snapshot) -> None:
-    """Whoever may not decide leaves an entry in the audit, and nothing else."""
+    """A person who may not decide leaves an entry in the audit, and nothing else."""
     _, (approval,) = await paused(ledger, asked=[MARA, RILEY])
     before = await snapshot()
     stranger = Person(id="mallory", email="mallory@example.com")

@@ -1,4 +1,4 @@
-"""The events of a watched turn on their way to whoever looks on."""
+"""The events of a watched turn on their way to those who watch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_events_come_in_order_and_once(ledger: Ledger) -> None:
     assert await seen(ledger, run) == ['"a"', '"b"', '"c"']
 
 
-async def test_whoever_comes_early_sees_each_event_as_it_is_shown(ledger: Ledger) -> None:
+async def test_an_early_watcher_sees_each_event_as_it_is_shown(ledger: Ledger) -> None:
     """An onlooker does not wait for the end of the turn."""
     run = await submit(ledger)
     events = live.follow_turn(ledger, run.id, run.pause)

@@ -50,7 +50,7 @@ def test_errors_come_back(loop: LoopThread) -> None:
 
 
 def test_stop_ends_what_runs() -> None:
-    """Coroutines are cancelled and may clean up, and whoever waits for them is let go."""
+    """Coroutines are cancelled and may clean up, and callers that wait for them are let go."""
     loop = LoopThread()
     begun, cleaned = threading.Event(), threading.Event()
 

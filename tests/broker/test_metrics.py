@@ -187,7 +187,7 @@ async def test_without_redis_the_process_is_still_seen(found: Metrics) -> None:
 
 
 async def test_a_label_has_few_values(found: Metrics) -> None:
-    """Whoever submits runs of invented apps does not fill the memory of Prometheus."""
+    """A client that submits runs of invented apps does not fill the memory of Prometheus."""
     for number in range(metrics.MOST + 50):
         metrics.record(metrics.RUNS_SUBMITTED, f"app{number}")
     series = [one for one in counted(found) if one.startswith("signoff_runs_submitted_total")]

@@ -68,7 +68,7 @@ async def test_a_claim_says_how_much_more_waits(still_ledger: Ledger) -> None:
 async def test_a_lease_that_runs_out_hands_the_work_on(
     still_ledger: Ledger, clock: VirtualClock
 ) -> None:
-    """Whoever holds the older lease can neither acknowledge nor prolong it any more."""
+    """The holder of the older lease can neither acknowledge nor prolong it any more."""
     await put(still_ledger, "a")
     (first,) = await take(still_ledger, lease=10)
     clock.advance(timedelta(seconds=10) - timedelta(milliseconds=1))

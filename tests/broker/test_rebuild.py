@@ -112,7 +112,7 @@ async def test_it_gives_way_to_those_who_work(ledger: Ledger, desk: Desk) -> Non
 
 
 async def test_a_record_that_cannot_be_read_is_left_alone(ledger: Ledger) -> None:
-    """Neither it nor its index entries are touched; whoever can read it still finds them."""
+    """Neither it nor its index entries are touched; a release that can read it still finds them."""
     _, (approval,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{approval.id}"
     await ledger.store.client.set(key, "1 x {}")

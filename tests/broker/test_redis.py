@@ -272,7 +272,7 @@ async def test_an_old_redis(server: EmbeddedRedis, monkeypatch: pytest.MonkeyPat
 
 
 async def test_processes_say_that_they_are_alive(ledger: Ledger) -> None:
-    """Whoever beat in the last seconds is listed by kind; a beat ends by itself."""
+    """Processes that beat in the last seconds are listed by kind; a beat expires."""
     assert await heartbeat.alive(ledger) == {}
     for kind, name in (("worker", "host:1"), ("worker", "host:2"), ("gateway", "host:3")):
         await heartbeat.beat(ledger, kind, name)

@@ -157,7 +157,7 @@ def test_what_makes_no_sense_at_a_stage_is_unreadable(body: dict[str, Any]) -> N
 
 
 def test_fields_of_a_later_version_are_left_in_the_body() -> None:
-    """Work is done by what is known of it; whoever puts the item back puts its body back."""
+    """Work is done by what is known of it; an item that is put back keeps its body."""
     work = SendCard(channel="email", approval="ap_1", person="mara")
     body = {**json.loads(body_of(work)), "later": {"n": 1}}
     assert read_work(work.stage, work.id, body) == work

@@ -158,7 +158,7 @@ async def start_sink() -> AsyncIterator[SinkFactory]:
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost and its key, in one file, signed by itself."""
+    """A certificate for localhost and its key, in one file, self-signed."""
     path = tmp_path_factory.mktemp("tls") / "localhost.pem"
     write_certificate(path)
     return path

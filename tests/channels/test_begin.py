@@ -29,7 +29,7 @@ LEVELS = (
 async def test_the_cards_are_the_same(
     still_channels: Channels, clock: VirtualClock, here: bool
 ) -> None:
-    """Whoever moves it on: Cleo gets one card, Mara's says where it went, and both are noted."""
+    """However it moves on, Cleo gets one card, Mara's says where it went, and both are noted."""
     ledger = still_channels.ledger
     policy = Policy(name="expenses", when="true", levels=LEVELS)
     router = Router(

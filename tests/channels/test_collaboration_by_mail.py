@@ -186,7 +186,7 @@ async def test_more_time_is_had_for_a_reason(office: Channels) -> None:
 
 
 async def test_the_words_of_the_requester_are_no_question_of_mara(office: Channels) -> None:
-    """Whoever is asked and writes "withdraw" is asked again, as before: it may be a no."""
+    """An approver who writes "withdraw" is asked again, as before: it may be a no."""
     approval, tokens = await cards(office)
     told = await says(office, MARA, tokens["mara"], "withdraw")
     assert told["mara"].headline.startswith("Nothing is decided yet")
@@ -235,7 +235,7 @@ async def test_what_is_not_handed_on(office: Channels, text: str, problem: str) 
 
 
 async def test_the_operator_hands_on_and_reminds(office: Channels) -> None:
-    """Whoever had the place is told; those who are awaited get a reminder with a fresh token."""
+    """The former holder is told; those who are awaited get a reminder with a fresh token."""
     approval, _ = await cards(office)
     root = Operator(name="root (cli)")
     await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="ill"), root)

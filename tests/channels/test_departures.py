@@ -97,7 +97,7 @@ async def test_the_delegate_shares_the_place(opened: Open) -> None:
 
 
 async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
-    """Whoever is away and their delegate cannot make up a quorum between them."""
+    """Somebody who is away and their delegate cannot make up a quorum between them."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
     await office.desk.approve(approval.id, MARA, channel="cli")

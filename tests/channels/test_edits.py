@@ -90,7 +90,7 @@ def test_a_rejection_with_a_number_in_its_reason_stays_one() -> None:
 
 
 def test_the_outcome_says_that_nothing_of_what_was_shown_runs() -> None:
-    """Whoever answered with other values reads which ones, and that the agent may propose them."""
+    """An approver who edits reads which values, and that the agent may propose them."""
     words = outcome(edited(make_approval()), "mara", people())
     assert words.headline == "Recorded: you asked for reimburse with other values"
     assert "amount = 900" in words.text
@@ -148,7 +148,7 @@ async def test_by_default_the_new_call_is_asked_about(ledger: Ledger) -> None:
 async def test_where_the_policy_says_so_the_edit_is_the_approval(
     ledger: Ledger, length: int
 ) -> None:
-    """Whoever wrote the values has approved them: nobody is asked, and the run goes on."""
+    """The person who wrote the values has approved them: nobody is asked, and the run goes on."""
     opened = await proposed(ledger, purpose="x" * length)
     approval = await route(ledger, opened, Edits.APPROVE)
     assert approval.state is State.APPROVED

@@ -201,7 +201,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], Person, bool, tuple[What, str, str]]
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("case", CASES)
 async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, case: str) -> None:
-    """One entry: what came of it, who wanted it, why, what they wanted, and by which channel."""
+    """One entry: the outcome, who wanted it, why, what they wanted, and by which channel."""
     before, parts, who, yes, (what, by, why) = CASES[case]
     _, (one,) = await paused(house.ledger, **parts)
     await before(house, one)

@@ -206,7 +206,7 @@ def test_each_policy_that_was_looked_at_says_why() -> None:
 
 
 def test_an_end_that_leaves_it_open_has_no_moment() -> None:
-    """A timeline ends where nothing more happens by itself."""
+    """A timeline ends where nothing more happens automatically."""
     policy = Policy(name="open", ask=("mara",), within="1h", on_timeout="stay")
     rules = Rules((policy,), Fallback())
 

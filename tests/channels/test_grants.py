@@ -68,7 +68,7 @@ async def test_other_calls_are_asked_about(ledger: Ledger, args: dict[str, JsonV
 
 
 async def test_fifty_calls_at_once_and_ten_left(ledger: Ledger) -> None:
-    """Whoever routes them, and however many at once: ten are decided by it, forty are asked."""
+    """With any router, and any number at once: ten are decided by it, forty are asked."""
     grant = await given(ledger, uses=10)
     calls = [await opened(ledger, str(number)) for number in range(50)]
     grants = [Grants(ledger) for _ in calls]
@@ -171,7 +171,7 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
-    """Whoever approved may say so later; a call that was rejected gives none."""
+    """The approver may say so later; a call that was rejected gives none."""
     desk = Desk(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
     await desk.approve(yes.id, MARA, channel="email")

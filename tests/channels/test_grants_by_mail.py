@@ -64,7 +64,7 @@ async def says(office: Channels, person: Person, token: str, text: str) -> list[
 
 
 async def test_from_the_card_to_the_call_that_nobody_is_asked_about(office: Channels) -> None:
-    """The card says how, the answer says what was granted, and two more calls go by themselves."""
+    """The card says how, the answer says what was granted, and two more calls run unasked."""
     first, sent = await cards(office)
     for shown in (plain_text(sent["mara"], SETTINGS), html(sent["mara"], SETTINGS)):
         assert "approve and calls like it for 4 hours" in shown
@@ -189,7 +189,7 @@ async def test_where_nobody_may_the_policy_says_so(office: Channels) -> None:
 async def test_it_can_be_said_after_the_yes_and_not_after_the_yes_of_another(
     office: Channels,
 ) -> None:
-    """A second mail of whoever has approved gives the grant; one of the other is too late."""
+    """A second mail of the approver gives the grant; one of the other is too late."""
     first, sent = await cards(office)
     await says(office, MARA, sent["mara"].token, "approve")
     (told,) = await says(office, MARA, sent["mara"].token, WISH)

@@ -223,7 +223,7 @@ async def test_the_api_hides_it_and_cannot_be_asked_for_it(
     assert IBAN not in (await client.get(f"approvals/{approval.id}/events")).text
 
 
-async def test_whoever_was_not_asked_reads_no_title(channels: Channels) -> None:
+async def test_people_who_were_not_asked_read_no_title(channels: Channels) -> None:
     """A title has arguments in it: somebody who got hold of a token is told none."""
     channels.policies = (Policy(name="p", ask=("mara",), title="Pay {args.to}"),)
     approval, _ = await channels.ask(tool="pay", to="Lee")

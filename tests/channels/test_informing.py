@@ -241,7 +241,7 @@ async def test_by_default_there_is_one_message_about_one_request(
 async def test_a_slow_call_is_told_in_two_messages(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """Whoever answered is not left without a word for longer than the settings say."""
+    """The person who answered is not left without a word for longer than the settings say."""
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     approval = await firm.channels.open()
     await firm.work()

@@ -1,4 +1,4 @@
-"""Whoever reads the logs cannot answer for others: no way of a mail writes a token into them."""
+"""Readers of the logs cannot answer for others: no way of a mail writes a token into them."""
 
 import base64
 import hmac

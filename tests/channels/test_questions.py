@@ -142,7 +142,7 @@ async def test_an_answer_that_does_not_fit_is_asked_about_again(
 
 
 async def test_a_no_to_a_question_without_one_says_what_it_does(channels: Channels) -> None:
-    """It counts, and whoever said it reads that the run ends with it."""
+    """It counts, and its sender reads that the run ends with it."""
     approval, token = await channels.ask(**QUESTION)
     (notice,) = await take(channels, reply(token, "no, ask the customer"))
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED

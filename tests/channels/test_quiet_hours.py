@@ -181,7 +181,7 @@ async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> Non
 async def test_who_comes_back_earlier_gets_the_card_earlier(
     night: Night, directory: Directory
 ) -> None:
-    """An absence that ends by itself or by a word ends the wait with it."""
+    """An absence that expires or is ended ends the wait with it."""
     away = {"from": "2026-03-02", "to": "2026-03-20"}
     absent = MARA.model_validate({**MARA.model_dump(), "away": [away]})
     night.channels.directory = Directory([absent, CLEO, RILEY])
@@ -268,7 +268,7 @@ async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
 
 
 async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
-    """A requester who works late reads at night what came of it."""
+    """A requester who works late reads the outcome at night."""
     riley = MARA.model_copy(update={"id": "riley", "name": "Riley", "email": RILEY.email})
     night.channels.directory = Directory([MARA, riley, CLEO])
     night.channels.desk = Desk(night.channels.ledger, night.channels.directory)

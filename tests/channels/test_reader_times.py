@@ -1,4 +1,4 @@
-"""Every time is shown by the clock of whoever reads it, and its zone is named."""
+"""Every time is shown by the clock of its reader, and its zone is named."""
 
 from __future__ import annotations
 

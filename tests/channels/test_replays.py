@@ -100,7 +100,7 @@ REPLAYS = {
 async def test_a_withdrawn_yes_stays_withdrawn(
     office: Office, replay: Callable[[bytes], bytes], fields: tuple[str, ...]
 ) -> None:
-    """Mara says yes, and then no; whoever has her yes sends it again."""
+    """Mara says yes, and then no; somebody who has her yes sends it again."""
     approval, token = await office.ask()
     yes = written(token, "approve", 1, fields)
     await take(office, yes, intake=office.verifying)

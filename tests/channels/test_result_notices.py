@@ -1,4 +1,4 @@
-"""Whoever decided reads in the end what the agent did with it."""
+"""The approver reads in the end what the agent did with it."""
 
 from __future__ import annotations
 

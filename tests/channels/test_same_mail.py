@@ -116,7 +116,7 @@ async def test_copies_that_are_processed_at_once_count_once(channels: Channels) 
 
 
 async def test_a_mail_sent_ahead_does_not_suppress_the_answer(channels: Channels) -> None:
-    """Whoever saw an answer cannot make it count as known by sending a copy that does not count."""
+    """An answer that was seen does not become known by a copy that does not count."""
     approval, token = await channels.ask()
     other, other_token = await channels.ask(purpose="other")
     raw = crlf(reply(token, "approve", Date=DATE))

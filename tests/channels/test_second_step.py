@@ -87,7 +87,7 @@ async def test_other_values_are_noted_too(office: Channels) -> None:
 
 
 async def test_a_no_counts_at_once_also_after_a_yes(office: Channels) -> None:
-    """Whoever sees a yes that is not theirs can stop it by mail."""
+    """Somebody who sees a yes that is not theirs can stop it by mail."""
     approval, token = await office.ask()
     await take(office, token, "approve")
     (told,) = await take(office, token, "reject: that was not me")

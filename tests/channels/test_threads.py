@@ -283,7 +283,7 @@ async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels)
 
 
 async def test_all_processes_have_one_key(ledger: Ledger) -> None:
-    """Whoever is first makes it; at the same moment, too."""
+    """The first message makes it, also when two come at the same moment."""
     keys = await asyncio.gather(*(MessageKey(ledger).get() for _ in range(8)))
     assert len(set(keys)) == 1
     assert len(keys[0]) == 32

@@ -102,7 +102,7 @@ async def test_turns_are_fair_among_processes(channels: Channels, pick: Pick) ->
 
 
 async def test_a_turn_passes_over_who_is_away_and_comes_back(channels: Channels) -> None:
-    """With least-recent, whoever was away is the first to be asked then."""
+    """With least-recent, a person who was away is the first to be asked then."""
     queue = Queue(name="q", members=("ann", "ben"), pick=Pick.LEAST_RECENT)
     office(channels, "queue:q", queues=[queue])
     await leave(channels, ANN, "")

@@ -117,7 +117,7 @@ def test_no_page_is_broken_by_words(text: str) -> None:
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_no_words_of_others_begin_a_line_like_an_answer(text: str) -> None:
-    """Quoted back, nothing that we sent could be taken for the answer of whoever quotes it."""
+    """Nothing that we sent is taken for an answer when it is quoted back."""
     approval = remarked(text)
     words = phrases.outcome(rejected(text), "cleo", people())
     for message in (

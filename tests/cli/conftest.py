@@ -52,7 +52,7 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of whoever runs the tests, and a working directory of one's own."""
+    """No setting of the user who runs the tests, and a working directory for each."""
     for name in list(os.environ):
         if name.upper().startswith("SIGNOFF_"):
             monkeypatch.delenv(name)

@@ -189,7 +189,7 @@ def test_the_commands_are_these_and_each_has_help() -> None:
 
 
 def test_everything_that_lists_or_shows_writes_json_too() -> None:
-    """Machines are served by every command but the processes and what is JSON or mail by itself."""
+    """Machines are served by every command but the processes and those that write JSON or mail."""
     from signoff.cli.main import app
 
     for words, command in leaves(typer.main.get_command(app)).items():
@@ -510,7 +510,7 @@ def test_a_redis_that_is_away_is_one_line(invoke: Invoke, settings_file: Path) -
 
 @pytest.mark.usefixtures("settings_file")
 def test_a_fault_of_ours_is_one_line_too(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says that it is ours; whoever wants the traceback can ask for it."""
+    """It says that it is ours; an option shows the traceback."""
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("oops")
@@ -542,7 +542,7 @@ def test_ctrl_c_is_quiet(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
     invoke: Invoke, settings_file: Path, tmp_path: Path
 ) -> None:
-    """The reply goes from whoever got the mail to [email.inbound]."""
+    """The reply goes from the receiver of the mail to [email.inbound]."""
     from cli.test_devmail import CARD
     from signoff.cli.demo.dev_mailbox import DevMailbox, recipients_of, send
 

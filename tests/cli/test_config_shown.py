@@ -45,7 +45,7 @@ def test_a_fault_names_the_policy_and_the_placeholder(
 
 
 def test_what_a_policy_hides_is_never_logged(tmp_path: Path) -> None:
-    """Of any policy and of the default, beside what the log redacts by itself."""
+    """Of any policy and of the default, beside what the log always redacts."""
     settings = loaded(
         tmp_path,
         f'{POLICY}hide = ["customer.iban"]\n[default]\nask = ["mara"]\nhide = ["password"]\n'

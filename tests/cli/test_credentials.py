@@ -85,7 +85,7 @@ def test_every_secret_of_the_settings_has_its_processes() -> None:
 
 
 def test_the_documentation_says_the_same() -> None:
-    """Whoever gives each service its own variables finds there which."""
+    """Operators who give each service its own variables find there which."""
     rows = re.findall(r"^\| `(SIGNOFF_[^|]*)\| ([^|]*)\|", HOW_TO.read_text(), re.MULTILINE)
     told = {
         name.removeprefix("SIGNOFF_").replace("__", ".").lower(): set(who.strip().split(", "))

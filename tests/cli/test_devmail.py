@@ -58,7 +58,7 @@ async def test_mail_is_kept_and_can_be_waited_for(tmp_path: Path) -> None:
 
 
 async def test_a_wait_passes_over_what_does_not_match(tmp_path: Path) -> None:
-    """Only the mail that is meant ends the wait, and too long a wait ends by itself."""
+    """Only the mail that is meant ends the wait, and too long a wait ends."""
     other = parse(CARD.as_bytes())
     other.replace_header("Subject", "other")
     async with DevMailbox(tmp_path / "mail") as mailbox:

@@ -38,7 +38,7 @@ def user(number: int) -> dict[str, Any]:
 
 
 class Service(BaseHTTPRequestHandler):
-    """Gives out 450 users, 200 at a time, to whoever has the token."""
+    """Gives out 450 users, 200 at a time, to clients with the token."""
 
     users: ClassVar = [user(number) for number in range(450)]
 

@@ -85,7 +85,7 @@ def file(tmp_path: Path, redis_url: str, prefix: str, mail: DevMailbox) -> Path:
 async def test_workers_on_two_machines_need_one_key_for_code(
     file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where each machine would sign suspended code by itself, it is said; a key mends it."""
+    """Where each machine would sign suspended code with its own key, it is said; a key mends it."""
     for machine in ("blue", "green"):
         await beat(ledger, "worker", f"{machine}/1")
     found = await look(file)
@@ -164,7 +164,7 @@ async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: 
 
 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
-    """Whoever looks for the slow stage sees it."""
+    """An operator who looks for the slow stage sees it."""
     from builders import people
     from deciding import Desk
 

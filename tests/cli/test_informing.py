@@ -90,7 +90,7 @@ def test_what_a_person_wants_is_checked_too(settings_file: Path) -> None:
     ],
 )
 def test_explain_says_who_is_told(invoke: Invoke, user: str, line: str) -> None:
-    """Whoever is informed stands beside those who are asked, and the requester before them."""
+    """Those who are informed stand beside those who are asked, and the requester before them."""
     done = invoke("policy", "explain", "--tool", "trip", "--user", user)
     assert done.exit_code == 0, done.output
     assert "informed: Ann Audit" in done.stdout

@@ -18,7 +18,7 @@ __all__ = ["on_ledger", "waiting"]
 def test_a_claim_is_made_shown_and_released(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """Others are refused by name; whoever runs Signoff may release it; then the other decides."""
+    """Others are refused by name; an administrator may release it; then the other decides."""
     done = invoke("approvals", "claim", waiting.id, "--as", "mara", "--for", "2h")
     assert "claimed by Mara Lind until" in done.output
     assert "Mara Lind, until" in invoke("approvals", "show", waiting.id).output
@@ -89,7 +89,7 @@ def test_a_place_is_given_away_and_those_awaited_reminded(
 def test_a_place_that_takes_a_second_factor_goes_at_the_terminal_alone(
     invoke: Invoke, waiting: Approval, on_ledger: OnLedger
 ) -> None:
-    """In the name of somebody else it is an account like any other, whoever types it."""
+    """In the name of somebody else it is an account like any other, for every user."""
 
     async def in_two_steps(ledger: Ledger) -> None:
         was = await ledger.approval(waiting.id)

@@ -144,7 +144,7 @@ async def test_the_gateway_serves_and_stops_when_told_to(
 async def test_without_redis_a_process_ends_with_one_line(
     kind: str, file: Path, supervisor: Supervisor
 ) -> None:
-    """Exit code 1, what is wrong, what to look at; whoever supervises it starts it again."""
+    """Exit code 1, what is wrong, what to look at; its supervisor starts it again."""
     environment = {"SIGNOFF_REDIS__URL": f"redis://127.0.0.1:{free_port()}/0"}
     child = await supervisor.signoff(kind, "--config", str(file), kind, env=environment)
     await child.ended.wait()

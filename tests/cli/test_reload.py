@@ -75,7 +75,7 @@ async def parts(file: File) -> AsyncIterator[Parts]:
 
 
 async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:
-    """Whoever holds the directory, absences of the ledger included; without a change, nobody."""
+    """All who hold the directory, absences of the ledger included; without a change, nobody."""
     seen: list[Settings] = []
     reloader = Reloader(parts.settings, "channels", _renewing(parts), seen.append)
     elsewhere = People(parts.ledger, parts.decisions.directory)

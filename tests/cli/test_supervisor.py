@@ -51,7 +51,7 @@ async def test_the_environment_and_folder_are_added_to(tmp_path: Path) -> None:
 
 
 async def test_a_child_that_dies_is_told_with_its_last_lines() -> None:
-    """Whoever watches learns which one, how, and what it said; the others are stopped."""
+    """The supervisor says which one, how, and what it said; the others are stopped."""
     async with Supervisor() as supervisor:
         other = await supervisor.start("one", python(READY, WAIT))
         await supervisor.ready(within=300)

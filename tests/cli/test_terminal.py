@@ -1,4 +1,4 @@
-"""What agents and people wrote does nothing to the terminal of whoever looks at it."""
+"""What agents and people wrote does nothing to the terminal that shows it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def does_nothing(text: str) -> bool:
 
 
 def test_commands_write_through_one_module_alone() -> None:
-    """Nothing in the command line writes to the terminal by itself."""
+    """Nothing in the command line writes to the terminal directly."""
     found = []
     for file in CLI.rglob("*.py"):
         # The fast way of `signoff health` loads neither typer nor rich.

@@ -70,7 +70,7 @@ def test_a_right_to_left_override_is_written_out() -> None:
 
 
 def test_nothing_is_left_out_however_long_it_is() -> None:
-    """The end of a long text cannot hide; whoever has less room says so."""
+    """The end of a long text cannot hide; a channel with less room says so."""
     assert shown("x" * 100_500) == "x" * 100_500
     assert shortened("x" * 10_500, 10_000).endswith("x … and 500 more characters")
 

@@ -84,7 +84,7 @@ def test_a_claim_ends_at_the_deadline_and_after_a_day_at_the_latest() -> None:
         collaboration.claim(asked_approval(), MARA, DIRECTORY, now=NOON, length=-HOUR)
 
 
-def test_a_claim_is_renewed_by_whoever_has_it_and_by_nobody_else() -> None:
+def test_a_claim_is_renewed_by_its_holder_and_by_nobody_else() -> None:
     """A second claim of the same person counts from now; another's waits for the end."""
     again, _ = collaboration.claim(claimed(), MARA, DIRECTORY, now=NOON + timedelta(minutes=20))
     assert again.claimed is not None
@@ -160,7 +160,7 @@ def test_a_question_goes_to_the_requester_whose_answer_joins_the_card() -> None:
 
 
 def test_only_the_requester_answers_and_withdraws() -> None:
-    """Whoever is asked cannot speak for the requester, nor take the question back."""
+    """An approver cannot speak for the requester, nor take the question back."""
     with pytest.raises(MoveRefused, match="only the requester can answer"):
         collaboration.answer_back(asked_approval(), MARA, DIRECTORY, text="Sales", now=NOON)
     with pytest.raises(MoveRefused, match="only the requester can withdraw"):
@@ -198,7 +198,7 @@ def test_comments_are_of_those_concerned_and_bounded() -> None:
 
 
 def test_a_deadline_moves_for_a_reason_and_at_most_by_what_the_policy_gave() -> None:
-    """Whoever may decide, or runs Signoff, prolongs it; not the requester, not without a word."""
+    """Those who may decide, and administrators, prolong it with a reason, the requester not."""
     approval, (event,) = collaboration.extend(
         asked_approval(), MARA, DIRECTORY, more=3 * HOUR, reason="vendor is slow", now=NOON
     )

@@ -119,7 +119,7 @@ def test_what_came_of_it() -> None:
 
 
 def test_only_some_queues() -> None:
-    """Whoever is in one queue gets the figures of that one, and nothing of others."""
+    """A member of one queue gets the metrics of that one, and nothing of others."""
     all_ = [decided(1, queue="finance"), decided(2, queue="legal"), decided(3)]
     found = figures_of(all_, queues=["queue:finance"])
     assert found.count == 1

@@ -284,7 +284,7 @@ def test_only_who_has_approved_and_may_gives_one() -> None:
     ids=["a later level", "for another"],
 )
 def test_what_could_never_decide_is_not_given(seats: tuple[Seat, ...]) -> None:
-    """Whoever is asked later, or for somebody else, is neither offered a grant nor given one."""
+    """A person asked later, or as a delegate, is neither offered a grant nor given one."""
     done = approved().model_copy(update={"seats": seats})
     assert givers(done) == ()
     with pytest.raises(GrantRefused, match="asked first"):

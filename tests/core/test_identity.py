@@ -90,7 +90,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("user", MARAS)
-def test_whoever_may_have_asked_is_neither_asked_nor_decides(user: str) -> None:
+def test_a_possible_requester_is_neither_asked_nor_decides(user: str) -> None:
     """Mara is left out where people are chosen, and refused where she has a place all the same."""
     facts: dict[str, JsonValue] = {"app": "a", "agent": "", "tool": "t", "args": {}, "user": user}
     policy = Policy(name="p", ask=("mara", "cleo"))
@@ -107,7 +107,7 @@ def test_whoever_may_have_asked_is_neither_asked_nor_decides(user: str) -> None:
 
 
 @pytest.mark.parametrize("user", OTHERS)
-def test_whoever_is_somebody_else_bars_nobody(user: str) -> None:
+def test_somebody_else_bars_nobody(user: str) -> None:
     """Nor does an identity of somebody else of the directory, whatever it looks like."""
     assert not DIRECTORY.may_be(MARA, user)
     ask(make_approval(origin=make_origin(user=user or "x")), MARA).approve(
@@ -116,7 +116,7 @@ def test_whoever_is_somebody_else_bars_nobody(user: str) -> None:
 
 
 @pytest.mark.parametrize("owner", MARAS)
-def test_whoever_may_own_the_agent_does_not_decide_either(owner: str) -> None:
+def test_a_possible_owner_of_the_agent_does_not_decide_either(owner: str) -> None:
     """Separation of duties is by the same rule."""
     facts: dict[str, JsonValue] = {
         "app": "a",

@@ -1,4 +1,4 @@
-"""Each rule of a level by itself."""
+"""Each rule of a level alone."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_how_many_it_takes(quorum: int | str, need: int) -> None:
 
 
 def test_a_person_counts_once_however_many_seats_they_have() -> None:
-    """A delegate of two fills one seat; what takes two then takes whoever is left."""
+    """A delegate of two fills one seat; what takes two then takes those who are left."""
     approval = asked(level("ada", "bo", quorum=2))
     seats = (*approval.seats, Seat(person="ada", instead_of="cy"))
     voted = yes(approval.model_copy(update={"seats": seats}), ADA)
@@ -243,7 +243,7 @@ def test_reminders() -> None:
 
 
 def test_there_is_nobody_behind_the_last_level() -> None:
-    """Whoever wants to go on at once is told so."""
+    """A policy that goes on at once says so."""
     assert move_on(asked(level("ada")), PEOPLE, now=NOON, why="refused") is None
 
 
@@ -264,7 +264,7 @@ def test_what_is_no_span_is_refused(text: object) -> None:
 
 
 def test_a_record_of_before_there_were_levels_is_read_and_decided() -> None:
-    """Whoever has a card may decide, the first answer ends it, and so does its deadline."""
+    """Everybody with a card may decide, the first answer ends it, and so does its deadline."""
     record = {
         "id": "ap_1",
         "origin": {"run": "run_1", "app": "finance", "user": "stranger", "session": "s"}

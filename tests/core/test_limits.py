@@ -107,7 +107,7 @@ def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: lis
 
 
 def test_a_no_on_the_way_up_ends_it() -> None:
-    """Whoever is asked may refuse, whatever their limit."""
+    """Everybody who is asked may refuse, whatever their limit."""
     assert says(says(asked(UP, 4_000), "ada"), "bo", yes=False).state is State.REJECTED
 
 
@@ -239,7 +239,7 @@ def test_members_of_a_queue_have_its_limits() -> None:
 def test_nothing_is_approved_that_no_limit_covers(
     limits: list[int], amount: int, silent: list[bool]
 ) -> None:
-    """Whoever answers and whoever does not: one of those who approved covers it, or nobody did."""
+    """For any set of answers, one of those who approved covers it, or nobody did."""
     names = [f"m{at}" for at, _ in enumerate(limits)]
     above = [*names[1:], ""]
     managers = [
@@ -285,7 +285,7 @@ def test_all_managers_up_to_the_top_as_stages() -> None:
 
 
 def test_the_manager_of_those_who_were_asked() -> None:
-    """Of whoever's place it was, also where a level was passed over because they are away."""
+    """Of the person replaced, also where a level was passed over because they are away."""
     policy = Policy(
         name="p",
         levels=(
@@ -343,7 +343,7 @@ def test_a_group_that_cannot_be_met_any_more_rejects() -> None:
 def test_groups_are_met_exactly_when_each_has_its_minimum(
     groups: list[set[str]], data: st.DataObject
 ) -> None:
-    """Whoever answers, and in whatever order."""
+    """With any answers, in any order."""
     quorums = [data.draw(st.integers(1, len(one))) for one in groups]
     everybody = sorted(set().union(*groups))
     directory = Directory([person("riley"), *map(person, everybody)])
@@ -376,7 +376,7 @@ STAGES = Policy(
 )
 
 
-def test_whoever_has_approved_is_not_asked_again() -> None:
+def test_a_person_who_has_approved_is_not_asked_again() -> None:
     """Bo's first yes counts in every later stage, and ends it where nobody else is needed."""
     finance = says(says(asked(STAGES), "bo"), "ada")
     assert (finance.ballot.yes, finance.ballot.awaited) == (("bo",), ("cy", "dee"))

@@ -106,7 +106,7 @@ def test_nothing_means_nothing() -> None:
 
 
 def test_who_is_asked_reads_it_on_the_card() -> None:
-    """Whoever is informed and asked, at this level or an earlier one, gets no second message."""
+    """A person both informed and asked, at this or an earlier level, gets no second message."""
     people = everybody()
     waiting = routed(policy(inform=("mara", "tom", "ann")), people)
     assert told(waiting, Milestone.OPENED, people) == {"tom", "ann"}
@@ -253,7 +253,7 @@ def test_a_timeout_is_not_the_readers() -> None:
 # Whom `inform` means.
 
 
-def test_informed_are_all_of_a_queue_whoever_is_away() -> None:
+def test_informed_are_all_of_a_queue_also_those_who_are_away() -> None:
     """No turns are taken, nobody stands in, and the requester's manager is one of them."""
     away = (Absence(start=NOON.date(), end=NOON.date(), delegate="tom"),)
     people = Directory(
@@ -340,7 +340,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 @given(rules=policies(), steps=st.lists(st.sampled_from(["wait", "yes", "no"]), max_size=4))
 def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list[str]) -> None:
-    """One message a person and milestone; whoever has a card or a seat here reads it there."""
+    """One message a person and milestone; those with a card or a seat here read it there."""
     people = everybody()
     approval = make_approval(origin=make_origin(user="riley"))
     choice = choose([rules], Fallback(), people, approval.facts, now=NOON)

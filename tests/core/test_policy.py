@@ -111,7 +111,7 @@ def test_the_requester_is_never_asked(
         assert {*asked, *fallback} <= {requester.id, "nobody"}
 
 
-def test_whoever_is_left_out_is_named() -> None:
+def test_people_who_are_left_out_are_named() -> None:
     """The notes name who was left out and who does not exist."""
     choice = pick(Policy(name="p", ask=("riley", "ghost", "mara")))
     assert [person.id for person in choice.people] == ["mara"]

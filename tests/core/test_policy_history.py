@@ -14,7 +14,7 @@ REST = Fallback(ask=("cleo",))
 
 
 def test_each_text_is_noted_once() -> None:
-    """What was loaded before is no other version, whoever loads it again."""
+    """What was loaded before is no other version when it is loaded again."""
     first = fresh_versions([], [SMALL, LARGE], REST, now=NOON, by="ann (h1)")
     assert {one.policy: one.version for one in first} == {
         "small": SMALL.version,

@@ -122,7 +122,7 @@ def test_what_is_refused(who: Who, of: Person, to: Person, reason: str, problem:
         collaboration.reassign(seated(), who, DIRECTORY, of=of, to=to, reason=reason, now=NOON)
 
 
-def test_whoever_has_answered_keeps_the_place() -> None:
+def test_an_approver_who_has_answered_keeps_the_place() -> None:
     """A yes that counts towards the quorum is not given away with it."""
     voted, _ = seated(quorum=2).approve(MARA, DIRECTORY, channel="email", now=NOON)
     with pytest.raises(MoveRefused, match="has answered"):
@@ -208,7 +208,7 @@ def test_places_are_never_more_and_never_of_those_who_may_not_decide(
 
 @pytest.mark.parametrize("who", [MARA, ROOT, Operator(name="olga")])
 def test_a_place_that_takes_a_second_factor_takes_one_to_be_given_away(who: Who) -> None:
-    """Whoever does it, by whatever account; with the factor, or at the terminal, it goes."""
+    """In any capacity, by any account; with the factor, or at the terminal, it goes."""
     two = ask(make_approval(), second_step=True)
 
     def given(assurance: Assurance) -> Approval:

@@ -52,7 +52,7 @@ def seats(found: Found) -> list[str]:
 
 
 def test_people_are_asked_in_the_order_of_the_level() -> None:
-    """Once each; whoever is not there is noted, and no reason to ask nobody."""
+    """Once each; those who are not there are noted, and no reason to ask nobody."""
     people = [person("mara"), person("tom")]
     found = look("tom", "mara", "ghost", "tom", people=people)
     assert seats(found) == ["tom", "mara"]
@@ -274,7 +274,7 @@ def test_whatever_the_directory_nobody_decides_who_may_not(
 
 
 def test_absences_that_were_set_count_too() -> None:
-    """They rule over those of the settings; whoever is back is back, also early."""
+    """They rule over those of the settings; a return counts, also an early one."""
     mara, tom = person("mara", delegate="ghost"), person("tom")
     directory = Directory([mara, tom])
     away = Absence(start=TODAY, end=TODAY + 5 * DAY, delegate="tom")

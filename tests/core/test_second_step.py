@@ -1,4 +1,4 @@
-"""Where a policy wants a second step, a yes by mail alone decides nothing, whoever sends it."""
+"""Where a policy wants a second step, a yes by mail alone never decides."""
 
 from __future__ import annotations
 

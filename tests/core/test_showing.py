@@ -43,7 +43,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_of_any_script_is_shown_as_it_is(text: str) -> None:
-    """Whoever does not write English is not bothered."""
+    """Text that is not English raises no warning."""
     assert shown(text) == text
     assert warnings_about([text], scripts_in_use([text])) == ()
 
@@ -173,7 +173,7 @@ def test_only_what_cannot_be_stored_is_dropped(text: str) -> None:
 
 
 def test_line_ends_of_every_system_are_kept_as_lines() -> None:
-    """A line end is one line feed, whoever wrote it."""
+    """A line end is one line feed, from every system."""
     assert clean_text("a\r\nb\rc\x0bd\n") == "a\nb\nc\nd\n"
 
 

@@ -162,7 +162,7 @@ def test_no_grant_takes_the_place_of_stages() -> None:
 def test_nothing_is_approved_that_a_stage_has_not(
     *, sizes: list[int], votes: list[tuple[Person, bool]], waits: list[int]
 ) -> None:
-    """Whoever answers when: what is approved has the quorum of every stage, by its people."""
+    """In any order of answers, what is approved has the quorum of every stage, by its people."""
     ids = [one.id for one in PEOPLE]
     levels = tuple(
         level(*ids[number : number + 3] or ids[:1], stage=f"s{number}", quorum=min(size, 2))

@@ -87,7 +87,7 @@ class Plant:
                 found[event.run] = event
             if not left:
                 return found
-        raise AssertionError("following never ends by itself")
+        raise AssertionError("following ends only with the run")
 
     async def all_end(self, runs: Sequence[str]) -> list[RunState]:
         """Return how each run has ended, when all have; Redis may be away meanwhile."""

@@ -63,7 +63,7 @@ async def test_a_resume_before_the_decision_runs_nothing(office: Office) -> None
 async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
     office: Office,
 ) -> None:
-    """Whoever can write to the session store still cannot approve: the guard asks the ledger."""
+    """Code that can write to the session store still cannot approve: the guard asks the ledger."""
     run = await office.submit("finance", MESSAGE)
     (approval,) = await office.ask(run)
     await put_answer_of_somebody_else(office, run)

@@ -155,7 +155,7 @@ async def _gateway_dies_after_a_click_has_counted(office: SlackOffice) -> None:
     with suppress(aiohttp.ClientError):
         await pressed
     await office.plant.kill("gateway")
-    # Whoever got no answer presses again: it is the same click, and nobody is told of a second.
+    # A user who got no answer presses again: it is the same click, and nobody is told of a second.
     assert (await office.post(click))[0] == 200
     await office.over(card)
     assert (await office.plant.ends([run]))[run].what is What.COMPLETED

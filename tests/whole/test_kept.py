@@ -90,7 +90,7 @@ async def test_nothing_of_an_ended_run_stays(tmp_path: Path) -> None:
         ledger, found = built.parts.ledger, list[dict[str, Any]]()
         files = ArchiveFiles(tmp_path / ".signoff" / "archive")
         archiver = Archiver(ledger, files, after=timedelta())
-        # A channels process archives by itself what is old enough when it starts.
+        # A channels process archives what is old enough when it starts.
         await seeded(ledger, 2, ago=timedelta(minutes=5))
         await built.start("worker", "channels", "gateway")
         async with asyncio.timeout(PATIENCE):

@@ -169,7 +169,7 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
         await office.desk.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
         for n in range(100)
     ]
-    # One ring is enough: whoever hears it takes as much as the process has slots for.
+    # One ring is enough: the process that hears it takes as much as the process has slots for.
     await office.executor.drain(stages.run("finance"))
     assert begun >= 100
     # On a slow disk SQLite may have turned some away for a moment: they are taken up again.

@@ -1,4 +1,4 @@
-"""What is frozen does not start, whoever approved it, and goes on where it was after the thaw."""
+"""A frozen tool does not start, even when it was approved, and goes on after the thaw."""
 
 from __future__ import annotations
 

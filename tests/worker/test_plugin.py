@@ -112,7 +112,7 @@ async def test_a_turn_that_waits_for_nobody_publishes_nothing(tmp_path: Path) ->
 
 
 async def test_a_turn_that_signoff_has_begun_is_left_alone(tmp_path: Path) -> None:
-    """Its pauses are seen by whoever began it; two would open the same approvals."""
+    """Its pauses are seen by the process that began it; two would open the same approvals."""
     signoff = Line()
     assert await Elsewhere(tmp_path, signoff).say("pay:5", {"signoff_run": "run_1"})
     assert signoff.seen == []
@@ -285,7 +285,7 @@ async def test_while_signoff_runs_the_session_it_is_told_to_wait(
 async def test_what_was_answered_elsewhere_is_withdrawn(
     api: httpx.AsyncClient, ledger: Ledger
 ) -> None:
-    """Nobody is asked about it any more, and whoever was is told why; telling again is the same."""
+    """Nobody is asked any more, those who were are told why; telling again changes nothing."""
     await api.post("/v1/pauses", json=published())
     (approval,) = await ledger.pending()
     told = published(pauses=[], answered=["adk-1", "adk-unknown"])

@@ -168,7 +168,7 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     app: str,
     step: int,
 ) -> None:
-    """Nobody is paid twice, whoever is not paid is in doubt, and every run comes to an end."""
+    """Nobody is paid twice, payments not made are in doubt, and every run ends."""
     run = await office.desk.submit(app, "pay", user="riley@example.com")
     if stage is stages.resume:
         await office.executor.drain(stages.run(app))

@@ -88,7 +88,7 @@ class Leavings:
 
 
 def person_called(directory: Directory, name: str) -> str:
-    """Return the id of whom an id, an address or a full name names; "" for "".
+    """Return the id of the person that an id, an address or a full name names; "" for "".
 
     Raises:
         MoveRefused: It is nobody's, or of several people.

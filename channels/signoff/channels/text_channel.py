@@ -102,7 +102,7 @@ async def take_text(
 ) -> str:
     """Do what somebody says about an approval, and return what to tell them at once.
 
-    The channel vouches for who it is: `address` is an id that nobody can give themselves, of a
+    The channel vouches for who it is: `address` is an id that nobody can choose, of a
     request that is proven to come from the channel.
 
     Args:

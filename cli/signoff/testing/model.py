@@ -59,7 +59,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Turn:
-    """The conversation as a script sees it: the last thing the user said, and what came of it."""
+    """The conversation as a script sees it: the user's last words, and the results so far."""
 
     user_text: str
     tool_results: tuple[ToolResult, ...] = ()

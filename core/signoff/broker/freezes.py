@@ -131,7 +131,7 @@ class Freezes:
         return was
 
     async def wake(self, app: str = "") -> None:
-        """Have runs that are held looked at now; by themselves they come within a minute.
+        """Have runs that are held looked at now, not within a minute.
 
         Args:
             app: Of which app; "" for all.

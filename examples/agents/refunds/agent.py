@@ -40,6 +40,6 @@ root_agent = Agent(
     name="refunds",
     model=model_or_script(script),
     description="Refunds orders.",
-    instruction="Call `refund_orders` with the user's orders, and say what came of it.",
+    instruction="Call `refund_orders` with the user's orders, and report the result.",
     tools=[CesToolset(Path(__file__).parent / "tools", RULES), refund],
 )

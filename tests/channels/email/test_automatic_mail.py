@@ -117,7 +117,7 @@ def test_exchange_says_what_wrote_an_absence() -> None:
     )
 )
 def test_a_reply_to_a_notice_is_a_persons(title: str) -> None:
-    """Whoever answers such a notice begins their title with a mark of reply."""
+    """A person who answers such a notice begins their title with a mark of reply."""
     assert mail(f"Re: {title}", "approve").automatic == ""
 
 

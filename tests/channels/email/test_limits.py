@@ -65,7 +65,7 @@ async def send(server: MailServer, address: str, n: int, sender: str = "mara@exa
 async def test_one_request_gets_so_many_and_the_others_go_on(
     server: MailServer, addresses: list[str]
 ) -> None:
-    """Whoever sends is asked to come again; another request is not touched."""
+    """The sender is asked to come again; another request is not touched."""
     codes = [await send(server, addresses[0], n, f"s{n}@example.com") for n in range(5)]
     assert codes == [250, 250, 250, 451, 451]
     assert await send(server, addresses[1], 9) == 250

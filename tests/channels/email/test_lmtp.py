@@ -165,7 +165,7 @@ async def test_what_fails_here_is_deferred_for_each_recipient(
 async def test_an_endless_line_is_hung_up_on(
     server: MailServer, ledger: Ledger, addresses: list[str]
 ) -> None:
-    """Whoever sends on far above the size does not fill the memory."""
+    """A client that sends on far above the size does not fill the memory."""
     _, _, writer = await talk(server, *opening(addresses))
 
     async def go_on() -> None:

@@ -107,7 +107,7 @@ async def test_a_cap_is_the_same_error(provers: Provers) -> None:
 async def test_a_process_that_asks_without_end_is_broken_off(
     here: Authenticator, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whoever breaks it cannot keep this process busy with questions."""
+    """An attacker who breaks it cannot keep this process busy with questions."""
     program = tmp_path_factory.mktemp("odd") / "asks.py"
     program.write_text(
         "import sys\n"

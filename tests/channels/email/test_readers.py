@@ -58,7 +58,7 @@ async def test_it_reads_as_in_this_process(readers: Readers) -> None:
 
 
 async def test_it_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever breaks a parser finds none in the environment of its process."""
+    """An attacker who breaks a parser finds none in the environment of its process."""
     monkeypatch.setenv("SIGNOFF_EMAIL__SMTP__PASSWORD", "hunter2")
     monkeypatch.setenv("GOOGLE_API_KEY", "hunter2")
     readers = Readers()
@@ -205,5 +205,5 @@ def test_the_scan_is_capped(lines: list[str], read: int) -> None:
 
 
 def test_the_errors_are_unreadable_mails() -> None:
-    """Whoever quarantines what cannot be read quarantines these too."""
+    """A setting that quarantines what cannot be read quarantines these too."""
     assert issubclass(MailTooCostly, UnreadableMail)

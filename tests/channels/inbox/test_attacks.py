@@ -184,7 +184,7 @@ async def test_a_burst_locks_nobody_out_for_a_day(browser: Browser, office: Chan
 
 
 async def test_codes_that_are_right_use_up_nothing(browser: Browser, office: Channels) -> None:
-    """Whoever decides all day gives many codes; only those that fail are few."""
+    """An approver who decides all day gives many codes; only those that fail are few."""
     form = {"address": MARA.email, "next": "/inbox/"}
     for _ in range(12):
         await browser.post("/inbox/sign-in", form | {"code": "000000"}) if _ % 4 == 0 else None

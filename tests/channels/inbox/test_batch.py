@@ -1,4 +1,4 @@
-"""Approving several calls at once: only harmless ones, all shown before, each decided by itself."""
+"""Approving several calls at once: only harmless ones, all shown, each decided separately."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ async def test_a_policy_is_harmless_or_takes_two_steps(browser: Browser, office:
 
 
 async def test_the_page_of_one_of_them_still_decides_it(browser: Browser, office: Channels) -> None:
-    """What may be approved with others may be approved by itself."""
+    """What may be approved with others may be approved alone."""
     (one,) = await opened(office, 1)
     await browser.sign_in()
     assert (await browser.press(page_of(one.id))).status_code == 303

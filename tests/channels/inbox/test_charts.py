@@ -75,7 +75,7 @@ def drawings(page: httpx.Response) -> dict[str, ET.Element]:
 
 
 async def test_of_ones_own_queues(browser: Browser, office: Channels) -> None:
-    """Whoever is in a queue gets the figures of that one."""
+    """A member of a queue gets the metrics of that one."""
     await browser.sign_in()
     page = await browser.get("/inbox/charts")
     found = rows(page)

@@ -1,4 +1,4 @@
-"""What the page tells of an approval: who decides, what comes next, and what came of it."""
+"""What the page tells of an approval: who decides, what comes next, and the outcome."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ async def test_live_parts(browser: Browser, office: Channels) -> None:
 async def test_a_place_that_was_given_away_is_still_seen(
     browser: Browser, office: Channels
 ) -> None:
-    """Whoever handed it on follows it, and decides it no more."""
+    """The person who handed it over follows it, and no longer decides it."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
     await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)

@@ -85,7 +85,7 @@ async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
 
 
 async def test_a_page_that_is_only_read_follows(seat: Desk) -> None:
-    """The requester's page goes from waiting to the outcome by itself."""
+    """The requester's page goes from waiting to the outcome without a reload."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(RILEY)
     await seat.open(approval)

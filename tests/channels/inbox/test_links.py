@@ -87,7 +87,7 @@ async def test_the_whole_way(browser: Browser, office: Channels, mails: Mails) -
 
 
 async def test_a_link_works_once(browser: Browser, mails: Mails) -> None:
-    """A second time it is gone, for whoever has it."""
+    """A second time it is gone, for everybody."""
     await ask(browser)
     link = await mailed(mails)
     assert (await press(browser, link)).status_code == 303
@@ -191,7 +191,7 @@ async def test_mail_goes_to_people_of_the_directory_only(browser: Browser, mails
 
 @pytest.mark.parametrize("address", [MARA.email, "nobody@example.com"])
 async def test_a_mailbox_is_not_filled(browser: Browser, mails: Mails, address: str) -> None:
-    """After five requests for an address none more is taken, whoever's it is."""
+    """After five requests for an address none more is taken, known or unknown."""
     codes = [(await ask(browser, address)).status_code for _ in range(6)]
     assert codes == [200] * 5 + [429]
 

@@ -132,7 +132,7 @@ async def test_told_of_what_one_may_see_and_of_nothing_else(
 
 
 async def test_told_of_what_was_missed(browser: Browser, office: Channels, look: Look) -> None:
-    """Whoever connects again is told what has changed since the last that they were told."""
+    """A browser that reconnects is told what has changed since the last that they were told."""
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
     await browser.sign_in()
@@ -179,7 +179,7 @@ async def test_it_ends_with_the_session(
 async def test_an_open_page_does_not_prolong_the_session(
     browser: Browser, office: Channels, look: Look
 ) -> None:
-    """Neither what it listens for nor what it fetches by itself is a use by a person."""
+    """Neither what it listens for nor what it fetches automatically is a use by a person."""
     await browser.sign_in()
     office.clock.advance(timedelta(minutes=20))
     async with look():

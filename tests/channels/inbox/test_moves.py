@@ -54,7 +54,7 @@ async def test_claim_and_release(browser: Browser, office: Channels, asked: Appr
 async def test_a_question_and_its_answer(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """Whoever is asked asks the requester on the page, and both read the answer there."""
+    """An approver asks the requester on the page, and both read the answer there."""
     await enter(browser, MARA)
     assert (await send(browser, asked, "ask", text="Which team?")).status_code == 303
     await enter(browser, RILEY)
@@ -265,7 +265,7 @@ async def test_whatever_is_sent_is_answered(browser: Browser, office: Channels) 
 async def test_what_was_decided_meanwhile(
     browser: Browser, office: Channels, asked: Approval
 ) -> None:
-    """Whoever is late with a comment or a claim reads who has decided."""
+    """A person who is late with a comment or a claim reads who has decided."""
     await enter(browser, MARA)
     path = page_of(asked.id)
     forms = forms_of(await browser.get(path))

@@ -123,7 +123,7 @@ async def test_claims_that_only_userinfo_has(
         ({"email_verified": False}, {"email": MARA.email, "email_verified": True}),
     ],
 )
-async def test_an_address_is_verified_by_whoever_says_it(
+async def test_an_address_is_verified_by_its_provider(
     browser: Browser,
     office: Channels,
     company: Provider,
@@ -266,7 +266,7 @@ async def test_a_way_back_that_was_used(browser: Browser) -> None:
 
 
 async def test_a_way_back_in_another_browser(browser: Browser) -> None:
-    """Nobody is signed in as somebody else by a link; whoever began can still go on."""
+    """Nobody is signed in as somebody else by a link; the one who began can still go on."""
     back = await sent_back(browser)
     jar = browser.http.cookies
     browser.http.cookies = {}

@@ -141,7 +141,7 @@ async def test_where_no_second_step_is_wanted_the_page_decides(
 
 
 async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
-    """Whoever comes second reads who was first and when, and the attempt is on the record."""
+    """The second person reads who was first and when, and the attempt is on the record."""
     approval, path = await noted(office)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]

@@ -84,7 +84,7 @@ async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Cha
 
 
 async def test_a_code_gives_the_session_another_name(browser: Browser, office: Channels) -> None:
-    """Whoever had the old one has nothing any more; the forms that are open go on working."""
+    """The old one opens nothing any more; the forms that are open go on working."""
     approval, _ = await office.ask()
     await office.desk.approve(approval.id, MARA, channel="email")
     stolen = await begin(browser, office)
@@ -99,7 +99,7 @@ async def test_a_code_gives_the_session_another_name(browser: Browser, office: C
 async def test_sessions_are_listed_and_ended_one_by_one(
     sessions: Sessions, office: Channels, clock: VirtualClock
 ) -> None:
-    """The one used last first; what has ended by itself is not there, nor is anybody else's."""
+    """The one used last first; an expired one is not there, nor is anybody else's."""
     first = await sessions.begin("mara", how=How.LINK, browser="Safari on iPhone", also=Change())
     clock.advance(timedelta(minutes=10))
     second = await sessions.begin("mara", how=How.OIDC, also=Change())

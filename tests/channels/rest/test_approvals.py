@@ -77,7 +77,7 @@ async def test_only_the_call_that_was_shown_is_approved(
 async def test_a_persons_rules_hold_as_by_any_channel(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
-    """The requester, whoever is not asked, who is late, and a yes that takes two steps: refused."""
+    """The requester, people not asked, late ones, and a yes that takes two steps: refused."""
     approval = await pending(office, asked=(CLEO, RILEY))
     path = f"approvals/{approval.id}/approve"
     own = await riley.post(path, json=yes(approval))
@@ -124,7 +124,7 @@ async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClie
 async def test_the_requester_takes_a_question_back(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """Whoever asked may, and an administrator; whoever is asked rejects instead."""
+    """The requester may, and an administrator; approvers reject instead."""
     first, second = await pending(office), await pending(office)
     body = {"reason": "not needed any more"}
     refused = await mara.post(f"approvals/{first.id}/withdraw", json=body)
@@ -177,7 +177,7 @@ async def test_details_of_the_timeline_are_for_those_who_may_read_the_audit(offi
 async def test_pages_hold_each_once_while_others_are_added(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """Whoever follows the cursors sees what was there at the start once, the newest first."""
+    """A client that follows the cursors sees what was there at the start once, the newest first."""
     there = [await pending(office, siblings=1) for _ in range(5)]
     _, siblings = await paused(office.desk.ledger, siblings=7)
     expected = {one.id for one in (*there, *siblings)}

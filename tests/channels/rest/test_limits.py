@@ -51,7 +51,7 @@ async def test_the_window_ends_by_itself(office: Office, monkeypatch: pytest.Mon
 async def test_who_goes_on_sending_no_token_is_told_to_go_away(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After so many it is 429 in place of 401; whoever has a token is let in from there as ever."""
+    """After so many it is 429 in place of 401; a valid token is let in from there as before."""
     monkeypatch.setattr(auth, "_WRONG", 5)
     mara = await office.holder(person="mara")
     wrong = office.holding("signoff_" + "a" * 10 + "_" + "b" * 52)

@@ -52,7 +52,7 @@ async def test_each_move_is_made_as_the_person_and_noted(
 async def test_a_place_is_given_to_another_person(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
-    """By whoever has it, and by an administrator; a claim takes a person."""
+    """By its holder, and by an administrator; a claim takes a person."""
     _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
     one = f"approvals/{approval.id}"
     assert (await mara.get(one)).status_code == 404

@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: what it describes is what is there, whoever asks."""
+"""The OpenAPI document is true: what it describes is what is there, for everybody who asks."""
 
 from __future__ import annotations
 

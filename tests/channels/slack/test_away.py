@@ -284,7 +284,7 @@ async def test_bolt_reads_the_same(office: Office, settings: SlackSettings) -> N
 
 
 async def test_what_waits_is_handed_over_in_the_modal(office: Office) -> None:
-    """The modal says how many wait, and one tick gives them to whoever stands in."""
+    """The modal says how many wait, and one tick gives them to the delegate."""
     today = await today_of(office)
     _, (approval,) = await paused(office.ledger, asked=[MARA])
     await office.handler.handle(shortcut())

@@ -190,7 +190,7 @@ async def test_a_process_that_died_may_have_posted(office: Office) -> None:
     await office.open()
     office.clock.advance(timedelta(minutes=1))
     claim = await office.ledger.claim(stages.deliver("slack"), lease=LEASE)
-    assert claim.items  # and nothing more is heard of whoever has it
+    assert claim.items  # and nothing more is heard of its holder
     office.clock.advance(timedelta(minutes=1))
     await office.deliver()
     assert office.workspace.called(HISTORY)

@@ -138,7 +138,7 @@ async def test_a_stranger_is_nobody(office: Office) -> None:
 
 
 async def test_the_second_is_told_of_the_first(office: Office) -> None:
-    """Whoever comes too late learns who decided, and that nothing changed."""
+    """A user who comes too late learns who decided, and that nothing changed."""
     approval = await office.open()
     click = office.click("approve")
     await office.desk.reject(

@@ -182,7 +182,7 @@ async def test_what_the_agent_did_is_told_in_the_thread(office: Office) -> None:
 
 
 async def test_who_has_left_the_channel_is_told_directly(office: Office) -> None:
-    """An answer that only the presser sees needs a member; whoever is none gets it all the same."""
+    """An answer that only the presser sees needs a member; others get it all the same."""
     office.workspace.joined.add("C0OPS")
     office.workspace.left.add(CLEO_AT)
     office.policy = office.policy.model_copy(update={"slack_channel": "C0OPS"})

@@ -96,7 +96,7 @@ async def test_the_whole_port(slack: Emulator, clock: VirtualClock) -> None:
 async def test_a_card_in_a_channel_and_who_is_not_in_it(
     slack: Emulator, clock: VirtualClock
 ) -> None:
-    """A channel has one card; whoever is not a member of it is told directly."""
+    """A channel has one card; people who are not members are told directly."""
     web = connected(slack)
     channel, ops = SlackChannel(web), await slack.channel("ops")
     try:

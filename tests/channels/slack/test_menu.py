@@ -83,7 +83,7 @@ async def test_a_place_is_handed_on_to_a_user_of_slack(office: Office) -> None:
 async def test_who_cannot_take_a_place_is_said_at_the_field(
     office: Office, user: str, words: str
 ) -> None:
-    """A stranger, the requester and whoever is asked already: an error at the choice of a user."""
+    """A stranger, the requester, and a person already asked: an error at the choice of a user."""
     approval = await office.open()
     office.workspace.add("U0NOBODY", "nobody@elsewhere.example")
     await office.choose("Reassign…")

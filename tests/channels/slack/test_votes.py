@@ -124,7 +124,7 @@ async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends
 
 
 async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Office) -> None:
-    """Whoever stays from the level before sees the level that is asked now, and its votes."""
+    """An approver of the level before sees the level that is asked now, and its votes."""
     three.policy = Policy(
         name="expenses",
         levels=(

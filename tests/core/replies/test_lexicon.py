@@ -181,7 +181,7 @@ def test_a_note_can_be_declared(code: str) -> None:
     ],
 )
 def test_a_pattern_that_cannot_be_read_is_named(pattern: str, problem: str) -> None:
-    """With what is wrong, so that whoever writes the file finds it."""
+    """With what is wrong, so that the author of the file finds it."""
     with pytest.raises(ValueError, match="pattern") as caught:
         Phrases({"yes": [pattern]}, {"self": "a <self>"})
     assert problem in str(caught.value)

@@ -110,7 +110,7 @@ async def test_a_dynamic_gate_lets_the_model_speak_before_it_pauses(new_house: N
 async def test_leaving_the_stream_at_the_request_spoils_a_dynamic_gate(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """Whoever breaks at the request can approve a static gate later, a dynamic one never."""
+    """A client that breaks at the request can approve a static gate later, a dynamic one never."""
 
     async def left(message: str) -> House:
         house = await new_house(resumable=resumable)

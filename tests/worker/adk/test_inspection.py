@@ -42,7 +42,7 @@ def pay(amount: float) -> dict[str, float]:
 
 
 def grant(days: int, tool_context: ToolContext) -> dict[str, str]:
-    """Grant days, and ask by itself."""
+    """Grant days, and ask in the code."""
     tool_context.request_confirmation(hint="How many?")
     return {"status": "pending"}
 
@@ -92,7 +92,7 @@ def test_an_agent_whose_gates_surface_gives_no_concern() -> None:
     [
         (FunctionTool(pay, require_confirmation=True), "asks for a confirmation"),
         (FunctionTool(pay, require_confirmation=large), "asks for a confirmation"),
-        (grant, "asks for something by itself"),
+        (grant, "asks for something in its own code"),
         (LongRunningFunctionTool(pay), "waits for a result from outside"),
     ],
     ids=["static", "threshold", "dynamic", "long-running"],

@@ -574,7 +574,7 @@ async def test_a_plugin_can_stand_in_for_a_tool_that_has_run(
 async def test_a_plugin_cannot_ask_again_within_a_resume(
     new_house: NewHouse, resumable: bool
 ) -> None:
-    """A request made during a resume never surfaces: whoever asks again must do so from outside."""
+    """A request made during a resume never surfaces: asking again must be done from outside."""
     house = await paused_house(new_house, resumable=resumable, plugins=[Guard(ask_again=True)])
     resumed = await house.run(await reply_to(house))
     assert requests_in(resumed) == []

@@ -144,7 +144,7 @@ async def test_one_answer_that_cannot_be_taken_keeps_its_siblings_open(
 
 
 async def test_siblings_that_wait_are_counted(taking: Answering, ledger: Ledger) -> None:
-    """The turn comes when the last of them is answered, and then to whoever answered it."""
+    """The turn comes when the last of them is answered, and then to the client that answered it."""
     run, _ = await paused(ledger, siblings=3)
     assert (await taking.take(as_person(MARA), about(run), [yes()])).waiting == 2
     assert (await taking.take(as_person(CLEO), about(run), [no("adk-1")])).waiting == 1

@@ -20,7 +20,7 @@ NAME = "letters/draft.txt"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant for whoever sits at this machine."""
+    """A plant for the user of this machine."""
     async with site(tmp_path_factory.mktemp("site"), lease=2) as made:
         yield made
 

@@ -42,7 +42,7 @@ TIME_OFF = "I would like to take 5 days off"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant for whoever sits at this machine, who answers as Mara; its leases are short."""
+    """A plant for the user of this machine, who answers as Mara; its leases are short."""
     async with site(tmp_path_factory.mktemp("site"), lease=2) as made:
         yield made
 

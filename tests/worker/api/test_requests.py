@@ -28,7 +28,7 @@ response = "{'status': status, 'limit': approved ? values.limit : 0, 'ticket': r
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def here(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """A plant for whoever sits at this machine, who answers as Mara."""
+    """A plant for the user of this machine, who answers as Mara."""
     async with site(tmp_path_factory.mktemp("site"), gateway=LOCAL + RULES) as made:
         yield made
 

@@ -76,7 +76,7 @@ def app(
     callbacks: Path | None = None,
     rules: Rules | None = None,
 ) -> App:
-    """Return an app whose agent makes one call, and then says what came of it."""
+    """Return an app whose agent makes one call, and then says the result."""
 
     def script(turn: Turn) -> Reply:
         if not turn.tool_results:

@@ -1,4 +1,4 @@
-"""`Part.from_end_session` in a callback ends the session, whoever says so, and for all agents."""
+"""`Part.from_end_session` in a callback ends the session, in every agent and for all agents."""
 
 from __future__ import annotations
 

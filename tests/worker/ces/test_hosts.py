@@ -93,7 +93,7 @@ def test_an_address_is_its_own_form(address: ipaddress.IPv4Address | ipaddress.I
 
 @given(st.text(max_size=30))
 def test_the_form_of_a_form_is_itself(text: str) -> None:
-    """Whatever is taken is read the same by whoever reads it again."""
+    """Whatever is taken is read the same the second time."""
     try:
         form = canonical(text)
     except ValueError:

@@ -180,7 +180,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
     step: int,
     after: bool,
 ) -> None:
-    """Each step is in the journal by itself; one that nobody knows of is asked about."""
+    """Each step has its own entry in the journal; one that nobody knows of is asked about."""
     port, seen = server
     app = shop(
         rules(port, GUARDED),

@@ -37,7 +37,7 @@ def run_of(app: str) -> Run:
 
 
 async def test_a_run_goes_where_its_app_is() -> None:
-    """Whoever is not named runs in this process."""
+    """An agent that is not named runs in this process."""
     mixed = MixedRuntime(Named("us"), {"legal": Named("them")})
     assert (await mixed.start(run_of("finance"), lambda one: one)).text == "started by us"
     assert (await mixed.start(run_of("legal"), lambda one: one)).text == "started by them"

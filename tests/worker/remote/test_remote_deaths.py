@@ -74,7 +74,7 @@ async def test_a_death_before_the_pause_says_the_message_once(
 async def test_a_death_in_the_tool_is_asked_about(
     patient: FarOffice, death: Death, again: bool
 ) -> None:
-    """The answer is not posted again by itself: a person says whether the tool shall run again."""
+    """The answer is not posted again: a person says whether the tool shall run again."""
     run = await patient.submit("patient", "pay")
     first = await patient.approval(run)
     await patient.approve(run)

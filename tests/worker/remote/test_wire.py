@@ -231,7 +231,7 @@ async def test_a_busy_server_gets_the_answer_again(far_ledger: FarLedger, status
 
 @pytest.mark.parametrize("status", [502, 504])
 async def test_a_proxy_that_gave_up_is_not_believed(far_ledger: FarLedger, status: int) -> None:
-    """Behind it the server may be working: the answer is not posted again by itself."""
+    """Behind it the server may be working: the answer is not posted again automatically."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
     run = await paused(office)
@@ -384,7 +384,7 @@ def test_what_is_no_event_is_an_error(event: object) -> None:
 
 
 def test_every_error_of_httpx_has_a_fate() -> None:
-    """What httpx may raise while a request is made is translated, by itself or by its base."""
+    """What httpx may raise while a request is made is translated, directly or by its base."""
     ours = {httpx.StreamError, httpx.CookieConflict, httpx.HTTPStatusError}
     kinds = [
         kind

@@ -32,7 +32,7 @@ async def test_an_approved_call_runs_once(office: Office) -> None:
 
 
 async def test_the_payload_of_the_approver_reaches_the_tool(office: Office) -> None:
-    """A tool that asks by itself is found again by what the store has kept of its question."""
+    """A tool that asks in its own code is found again by its question in the store."""
     run = await office.submit("time_off", "I need 5 days off")
     await office.approve(run, approved_days=3)
     run = await office.resume(run)

@@ -98,7 +98,7 @@ async def reject_elsewhere(office: Office, run: Run, approval: Approval) -> None
 
 
 async def require_told(office: Office, run: Run, approval_id: str, words: str) -> None:
-    """Hold that a run has failed with these words, in the audit and to whoever decided."""
+    """Hold that a run has failed with these words, in the audit and to the approver."""
     assert run.state is RunState.FAILED
     assert words in run.problem
     assert (await office.ledger.approval(approval_id)).handoff is Handoff.FAILED
@@ -125,7 +125,7 @@ async def require_told(office: Office, run: Run, approval_id: str, words: str) -
 async def test_an_answer_that_cannot_be_given_is_told(
     office: Office, sabotage: Sabotage, words: str, executed: int
 ) -> None:
-    """The run fails, whoever decided is told, and the trail says why; nothing runs by us."""
+    """The run fails, the approver is told, and the trail says why; nothing runs by us."""
     run = await office.submit("finance", CONFERENCE)
     (approval,) = await office.ledger.approvals(run.approvals)
     await sabotage(office, run, approval)

@@ -37,7 +37,7 @@ class SignoffPlugin(BasePlugin):
 
     Signoff then asks whom its policies name, and answers through the agent's own ADK API server,
     whose address is in its settings (``[agents.remote.<app>]``). Turns that Signoff itself has
-    begun are left alone: it sees their pauses by itself.
+    begun are left alone: the worker sees their pauses.
 
     Publishing never raises and never fails a run. What cannot be published at once is tried again
     in the background, and logged.

@@ -57,7 +57,7 @@ async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEAS
     """Work until a claim comes back empty, and return how many items there were.
 
     Raises:
-        LedgerUnavailable: Redis cannot be reached; what was leased comes back by itself.
+        LedgerUnavailable: Redis cannot be reached; leased items are handed out again.
     """
     count, opening = 0, True
     while True:

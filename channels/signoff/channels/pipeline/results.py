@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 
 async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Result]:
-    """Return what came of delivering messages; see `Channel.deliver`."""
+    """Return the results of delivering messages; see `Channel.deliver`."""
     if not messages:
         return []
     try:

@@ -193,7 +193,7 @@ def quoted(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Mark every line that would be an answer by itself, so that quoting it back gives none.
+    """Mark every line that alone would be read as an answer, so that quoting it answers nothing.
 
     Characters that nobody sees are written as escapes; some of them end a line. To read thousands
     of lines takes seconds: beyond the first hundred, each that only begins like one is marked.

@@ -164,7 +164,7 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:
                 return found
-    raise AssertionError("following never ends by itself")
+    raise AssertionError("following ends only with the run")
 
 
 def _require_app(settings: Settings, name: str) -> None:

@@ -94,7 +94,7 @@ def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]
     """
     found = {}
     for name, value in environment.items():
-        # Where a secret stands in a file, whoever has its name can read it.
+        # The name of a file with a secret is withheld as the secret is.
         upper = name.upper().removesuffix("_FILE")
         place = upper.removeprefix(_PREFIX).lower().split(_NESTED)
         kept: str | None = value

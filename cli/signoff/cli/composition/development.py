@@ -41,7 +41,7 @@ async def run_up(settings: Settings, *, redis_port: int, console: Console | None
     Raises:
         ConfigErrors: The settings have errors.
         ConfigError: It runs already in this folder, or Redis cannot be started.
-        ChildDied: A process ended by itself.
+        ChildDied: A process ended without being told to.
     """
     out = console or make_console(stderr=True, soft_wrap=True)
     require(settings)

@@ -67,7 +67,7 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that says when it listens, and ends what would never end by itself."""
+    """A uvicorn server that says when it listens, and ends requests that would never end."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[int], None]) -> None:
         super().__init__(config)

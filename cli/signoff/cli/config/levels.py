@@ -157,7 +157,7 @@ def _most(settings: Settings, ask: Iterable[str]) -> int | None:
 
 
 def _people(settings: Settings, ask: Iterable[str]) -> list[Person]:
-    """Return those who are named, by themselves or in a queue."""
+    """Return those who are named, directly or by a queue."""
     queues = {queue.name: queue.members for queue in settings.queues}
     names: set[str] = set()
     for one in ask:

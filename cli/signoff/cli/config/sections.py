@@ -225,7 +225,7 @@ class ReceiptSettings(Value):
         None,
         description="Until when decisions without a receipt count, such as those of an earlier "
         "release: `2026-12-01T00:00:00Z`. By default they never do: their calls are asked about "
-        "again. Whoever can write to Redis can forge decisions until then.",
+        "again. Until then, anybody who can write to Redis can forge decisions.",
     )
 
     @field_validator("unsigned_until", mode="after")

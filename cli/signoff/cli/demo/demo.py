@@ -287,7 +287,7 @@ async def _until(stage: Stage, subject: str, wanted: set[What], *, nth: int = 1)
                 nth -= 1
                 if nth == 0:
                     return event
-    raise AssertionError("following never ends by itself")
+    raise AssertionError("following ends only with the run")
 
 
 def _to_manager(mail: EmailMessage) -> bool:

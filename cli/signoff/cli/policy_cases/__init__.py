@@ -1,1 +1,1 @@
-"""Cases that users write for their policies, and what came of them."""
+"""Cases that users write for their policies, and their results."""

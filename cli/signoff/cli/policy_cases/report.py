@@ -1,4 +1,4 @@
-"""What came of cases: for people, for machines, and as JUnit XML."""
+"""The results of cases: for people, for machines, and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signoff.cli.commands.approvals.show import console
 from signoff.cli.policy_cases.results import Result
 
 Results = Mapping[Path, Sequence[Result]]
-"""What came of the cases of each file."""
+"""The results of the cases of each file."""
 
 
 def print_results(results: Results) -> None:
@@ -37,7 +37,7 @@ def print_results(results: Results) -> None:
 
 
 def results_json(results: Results) -> list[dict[str, Any]]:
-    """Return what came of each case, as JSON."""
+    """Return the result of each case, as JSON."""
     return [
         {
             "file": str(file),
@@ -52,7 +52,7 @@ def results_json(results: Results) -> list[dict[str, Any]]:
 
 
 def as_junit(results: Results) -> str:
-    """Return what came of the cases as JUnit XML, which CI systems read."""
+    """Return the results of the cases as JUnit XML, which CI systems read."""
     root = ET.Element("testsuites", name="signoff policy test")
     for file, found in results.items():
         failed = sum(bool(one.failures) for one in found)

@@ -21,7 +21,7 @@ from signoff.core.simulation.forecast import Rung, SimulatedAnswer, Timeline
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
         file: Where it stands.

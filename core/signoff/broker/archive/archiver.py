@@ -2,7 +2,7 @@
 
 A crash at any point loses nothing and doubles nothing. A file is on the disk, with its checksum,
 before the ledger names it; what is in it is removed after that, if it is still as it was archived;
-and whoever archives next finishes first what was begun.
+and the next archiver first finishes what was begun.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _SUFFIX: Final = "erased"
 _BATCH: Final = 100
 _NAMED: Final = 5
 _EXPIRING: Final = ("bundle:", "dead:", "invitation:", "link:", "login:", "quarantine:", "token:")
-"""Records that expire by themselves, and may name somebody until then."""
+"""Records that expire on their own and may name somebody until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _redacted(line: Entry | Record, redaction: Redaction, theirs: set[str]) -> E
 
 
 async def _forget(ledger: Ledger, redaction: Redaction) -> None:
-    """Remove what is kept of the person themselves, and what would expire by itself."""
+    """Remove the person's own records, and those that would have expired."""
     store = ledger.store
     await store.script("compact")
     for key in ("absences", "groups"):

@@ -21,7 +21,7 @@ class TurnKeeper:
     """The turns of all queues that ask one member at a time, as one process sees them.
 
     Several processes that ask at the same moment may ask the same member: each of them goes on
-    through the members by itself, so nobody is asked more than once more for each process.
+    through the members separately, so nobody is asked more than once more for each process.
 
     Args:
         known: By queue and member: when (microseconds) the member was last asked.

@@ -177,6 +177,6 @@ def _loss(beating: asyncio.Task[LedgerError]) -> LedgerError | None:
 
 
 async def _release(hold: Kept) -> None:
-    # What the body did is done: a key that cannot be given back now runs out by itself.
+    # What the body did is done: a key that cannot be given back now expires.
     with contextlib.suppress(LedgerError):
         await hold.ledger.release_lease(hold.key, hold.token)

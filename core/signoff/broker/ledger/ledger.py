@@ -253,7 +253,7 @@ class Ledger:
             raise problem
 
     async def commit_all(self, changes: Sequence[Change]) -> list[LedgerError | None]:
-        """Do several changes in one round trip, each atomic by itself.
+        """Do several changes in one round trip, each of them atomic.
 
         Returns:
             For each change None, or the `Conflict`, `LeaseLost` or `Frozen` that kept it from being

@@ -37,7 +37,7 @@ class Wire:
     system calls on both sides and, with `appendfsync always`, a write to the disk. Who calls alone
     is sent at once.
 
-    Each command stays by itself: they are not a transaction, and one that fails fails alone.
+    The commands stay separate: they are not a transaction, and one that fails fails alone.
 
     Args:
         client: Its retries apply to a round trip as a whole, so each command must bear to be sent

@@ -224,7 +224,7 @@ class Store:
     async def scripts(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
         """Run one script for each list of arguments, in one round trip.
 
-        Each call is atomic by itself; one that fails does not keep the others from running.
+        Each call is atomic; one that fails does not keep the others from running.
         """
         with translated():
             results = await self._pipelined(name, calls)

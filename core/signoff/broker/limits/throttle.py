@@ -18,7 +18,7 @@ class Rule(NamedTuple):
     Attributes:
         key: What is counted, without the prefix.
         most: How many attempts a window has.
-        window: How long it is. It begins with the first attempt and ends by itself.
+        window: How long it is. It begins with the first attempt.
     """
 
     key: str

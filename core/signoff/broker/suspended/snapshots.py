@@ -19,7 +19,7 @@ _KEPT = timedelta(days=400)
 async def keep(ledger: Ledger, sealed: str) -> str:
     """Keep a sealed snapshot, and return its name: a function of it, so that twice is once.
 
-    Its first line is kept by itself. Each further one is kept under its own name: many snapshots
+    Its first line is kept separately. Each further one is kept under its own name: many snapshots
     have the same, so there is one for each version of the sandbox, and it outlives them.
 
     Raises:

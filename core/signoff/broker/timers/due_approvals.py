@@ -61,7 +61,7 @@ class DueApprovals:
         """Work until nothing is due, and return how many approvals were claimed.
 
         Raises:
-            LedgerUnavailable: Redis cannot be reached; what was claimed comes back by itself.
+            LedgerUnavailable: Redis cannot be reached; what was claimed is handed out again.
         """
         count = 0
         while due := await self._ledger.due(limit=self._batch, lease=self._lease):

@@ -1,4 +1,4 @@
-"""One approval: what is asked, of whom, until when, how it ended, how far the answer has come.
+"""One approval: what is asked, who is asked, until when, how it ended, how far the answer has come.
 
 `TRANSITIONS` is its life, `HANDOFFS` the way of its answer to the agent. Both are data, and the
 diagrams in the documentation are rendered from them. Each legal move is a method that returns the
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 IN_FULL: Final = frozenset({"inbox", "cli", "api"})
-"""The channels where people look at a call themselves, and see all of it."""
+"""The channels where people open a call and see all of it."""
 
 _CHANNELS: Final = {"email": "mail", "slack": "Slack"}
 _SHORT: Final = 160

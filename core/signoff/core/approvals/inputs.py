@@ -208,7 +208,7 @@ class Form:
         return value
 
     def _checked(self, values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Hold values to the fields, each by itself; what is not given is not filled in."""
+        """Hold values to the fields, each separately; what is not given is not filled in."""
         checked: dict[str, JsonValue] = {}
         for name, value in values.items():
             if value is None and name in self.fields:

@@ -18,7 +18,7 @@ class Taken(Value):
     Attributes:
         id: The approval.
         by: The id of the person.
-        until: When the claim ends by itself (UTC).
+        until: When the claim ends (UTC).
     """
 
     id: str

@@ -194,11 +194,11 @@ class Run(Value):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether the run has ended: nothing more will happen."""
         return not RUN_TRANSITIONS[self.state]
 
     def note(self, what: What, *, now: datetime, by: str, why: str = "") -> Event:
-        """Return an event about this run, which by itself changes nothing in it."""
+        """Return an event about this run; the run stays as it is."""
         return Event(what=what, at=now, run=self.id, by=by, why=why)
 
     def _to(self, state: RunState, **update: object) -> Self:

@@ -164,7 +164,7 @@ class Claimed(DecisionRefused):
 
     Args:
         message: Who has, and until when.
-        until: When the claim ends by itself (UTC).
+        until: When the claim ends (UTC).
     """
 
     def __init__(self, message: str, *, until: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Freezes: what operators have stopped. A frozen tool does not start, whoever approved it."""
+"""Freezes: what operators have stopped. A frozen tool does not start, even when it was approved."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ _CANDIDATE: Final = re.compile(
 )
 _IN_A_FONT: Final = re.compile(f"[{_FONTS}]")
 _IN_LATIN_WORDS: Final = re.compile(f"[{_PHONETIC}{_WIDE}]")
-# An accent that stands by itself belongs to its word, an underscore does not.
+# An accent that stands alone belongs to its word, an underscore does not.
 _WORD: Final = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 # With their accents: the "ё" looks like the "ë".
 _ACCENTED: Final = (

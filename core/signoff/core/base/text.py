@@ -44,7 +44,7 @@ def plain_line(line: str) -> str:
 def unaccented(text: str) -> str:
     """Return composed text without the accents that phones leave out: "aprobé" is "aprobe".
 
-    Marks that stand by themselves stay: they also strike words through.
+    Marks that stand alone stay: they also strike words through.
     """
     return text if text.isascii() else "".join(map(_base, text))
 

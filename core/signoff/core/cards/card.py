@@ -151,7 +151,7 @@ class Card(Value):
         extends: Whether the deadline can be moved.
         claims: Whether it waits in a queue, whose members claim what they decide.
         claimed: The name of the claimant, "" for nobody.
-        claimed_until: When that ends by itself (UTC).
+        claimed_until: When that ends (UTC).
         level: What the policy calls the level that is asked, "" where it has no name for it.
         escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.
         progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";

@@ -10,7 +10,7 @@ from signoff.core.base.text import unaccented
 NEWLINE: Final = "\n"
 
 MARKS: Final = frozenset(",.!¡:;-–—―─━‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・ᐧ")
-"""Punctuation that says nothing by itself. A question mark, a tilde, brackets and slashes do.
+"""Punctuation that says nothing alone. A question mark, a tilde, brackets and slashes do.
 
 The last one is what a tracker of opened mails puts below them.
 """

@@ -1,6 +1,6 @@
 """What evaluating an expression may cost, estimated before it is evaluated.
 
-CEL ends by itself, but not soon: ``all`` inside of ``all`` inside of ``all`` over 400 items takes a
+CEL always ends, but not soon: ``all`` inside of ``all`` inside of ``all`` over 400 items takes a
 minute, and nothing else can be done meanwhile in the process that evaluates it. Who wrote the
 policy decides how deep its loops are; who made the call, how long its lists are. So the two are
 multiplied first. The numbers behind it are measured: `cel` copies a name's whole value each time it

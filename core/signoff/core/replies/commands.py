@@ -65,7 +65,7 @@ def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None
 
     Args:
         reader: Has the text, in one language.
-        decides: Says whether a line by itself would decide.
+        decides: Says whether a line alone would decide.
 
     Returns:
         The command, an `Unclear` that names what it lacks, or None where it is no command.

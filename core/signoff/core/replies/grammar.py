@@ -513,7 +513,7 @@ class Reader:
         return self.text.begins_line(at) or self.text.tokens[at - 1].text in MARKS
 
     def _courtesy(self, piece: Piece, state: State) -> Iterator[_Edge]:
-        """Yield a courtesy by itself and with the name of whom it is for: "thanks Anna"."""
+        """Yield a courtesy alone and with a name after it: "thanks Anna"."""
         yield _Edge(piece.end, state, piece)
         tokens = self.text.tokens
         comma = piece.end < len(tokens) and tokens[piece.end].text == ","

@@ -75,7 +75,7 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
 
 @lru_cache(maxsize=8_192)
 def is_reply(line: str) -> bool:
-    """Say whether a line by itself would decide or do something.
+    """Say whether a line alone would decide or do something.
 
     None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
     """
@@ -106,7 +106,7 @@ def may_be_reply(line: str) -> bool:
 
 @lru_cache(maxsize=8_192)
 def _decides(line: str) -> bool:
-    """Say whether a line by itself is a yes or a no."""
+    """Say whether a line alone is a yes or a no."""
     if not may_be_reply(line):
         return False
     words = Text(line)

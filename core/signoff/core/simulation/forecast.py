@@ -150,7 +150,7 @@ class Timeline(Value):
         terms: The snapshot that would rule it.
         steps: What happens, in order.
         end: What the end means.
-        end_at: When that is (UTC); None where it never ends by itself.
+        end_at: When that is (UTC); None if it never ends.
         allowed: How many such calls run without asking anybody; None where people are asked.
         above: The ids of those who are asked first about any further call.
     """

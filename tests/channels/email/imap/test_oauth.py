@@ -116,7 +116,7 @@ async def test_the_client_itself_asks_where_nobody_consented(
 async def test_another_refresh_token_is_used_from_then_on(
     tokens_of: Issuer, ledger: Ledger
 ) -> None:
-    """Also by whoever is started anew, until there is a new consent in the settings."""
+    """Also by a process that is started anew, until there is a new consent in the settings."""
     tokens_of.answer = lambda _: tokens_of.good(refresh_token=f"other-{len(tokens_of.asked)}")
     settings = OAuthSettings(**oauth(tokens_of))
     for _ in range(3):
@@ -182,7 +182,7 @@ async def test_an_issuer_that_is_away(ledger: Ledger) -> None:
 
 
 async def test_a_wrong_password_is_told_and_does_not_spin(reading: Reading, log: Log) -> None:
-    """Whoever tries it over and over is locked out by his provider."""
+    """A client that tries it over and over is locked out by the provider."""
     async with reading(password="wrong-one", ready="imap.failed") as reader:
         assert "does not take the login" in reader.problem
     assert log.all("imap.failed")[0]["retry_in"] > 10

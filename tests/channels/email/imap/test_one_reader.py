@@ -1,4 +1,4 @@
-"""One reader for a mailbox: whoever holds the lease reads, the others stand by."""
+"""One reader for a mailbox: the holder of the lease reads, the others stand by."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_the_second_stands_by_and_takes_over(
     assert len(log.all("mail.stored")) == 2
 
 
-async def test_whoever_loses_the_lease_stops_at_once(
+async def test_a_reader_that_loses_the_lease_stops_at_once(
     box: Box, reading: Reading, ledger: Ledger, log: Log
 ) -> None:
     """In the middle of waiting for mail: what comes from now on is somebody else's to read."""

@@ -228,7 +228,7 @@ async def test_mail_that_comes_while_redis_is_away_is_not_lost(
 
 
 async def test_the_cursor_is_readable(box: Box, reading: Reading, ledger: Ledger, log: Log) -> None:
-    """Whoever looks into Redis sees how far it came, and that nobody reads any more."""
+    """An operator who looks into Redis sees how far it came, and that nobody reads any more."""
     await box.deliver()
     async with reading():
         await log.read_up_to(1)

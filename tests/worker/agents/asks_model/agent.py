@@ -1,4 +1,4 @@
-"""An agent whose model asks for input by itself, with ADK's tool for that."""
+"""An agent whose model asks for input, with ADK's tool for that."""
 
 import json
 

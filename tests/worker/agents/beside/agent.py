@@ -20,7 +20,7 @@ async def ask(ctx: Any) -> AsyncGenerator[RequestInput, None]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay A, and then tell what came of it."""
+    """Pay A, and then tell the result."""
     if not turn.tool_results:
         return ToolCall("pay", {"to": "A"})
     return json.dumps(dict(turn.tool_results[-1].response))

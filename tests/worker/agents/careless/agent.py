@@ -28,7 +28,7 @@ def asks_twice(to: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def script(turn: Turn) -> Reply:
-    """Call the tool that the message names, and then tell what came of it."""
+    """Call the tool that the message names, and then tell the result."""
     if not turn.tool_results:
         return ToolCall(turn.user_text.split()[0], {"to": "A"})
     return str(dict(turn.tool_results[-1].response))

@@ -28,7 +28,7 @@ _later: set[asyncio.Task[None]] = set()
 
 async def pay(iban: str, lines: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Pay somebody."""
-    await asyncio.sleep(0)  # whoever wants to change the arguments now has the time
+    await asyncio.sleep(0)  # another task can change the arguments now
     _journal({"tool": "pay", "iban": iban, "lines": lines})
     return {"paid": iban}
 
@@ -203,7 +203,7 @@ class Meddler(BasePlugin):
 
 
 def script(turn: Turn) -> Reply:
-    """Make the calls that the user names in JSON, and tell what came of them."""
+    """Make the calls that the user names in JSON, and tell the result."""
     if not turn.tool_results:
         return [ToolCall(name, args) for name, args in json.loads(turn.user_text)]
     return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)

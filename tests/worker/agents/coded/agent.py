@@ -16,7 +16,7 @@ KEY = "the key of the agents of the tests"
 
 
 def script(turn: Turn) -> Reply:
-    """Call the code, and tell what came of it."""
+    """Call the code, and tell the result."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     return ToolCall("pays", {"who": "A"})

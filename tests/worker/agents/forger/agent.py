@@ -25,7 +25,7 @@ class Forger(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Make the calls, or tell what came of them."""
+        """Make the calls, or tell the result."""
         turn = read_turn(llm_request)
         if turn.tool_results:
             text = "; ".join(json.dumps(dict(one.response)) for one in turn.tool_results)

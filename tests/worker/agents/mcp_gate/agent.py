@@ -19,7 +19,7 @@ SERVER = Path(__file__).with_name("server.py")
 
 
 def script(turn: Turn) -> Reply:
-    """Send the message by the tool of the server, and tell what came of it."""
+    """Send the message by the tool of the server, and tell the result."""
     if turn.tool_results:
         return json.dumps(dict(turn.tool_results[-1].response))
     return ToolCall("send", {"to": "A", "text": turn.user_text})

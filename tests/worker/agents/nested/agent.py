@@ -14,7 +14,7 @@ def root_script(turn: Turn) -> Reply:
 
 
 def cashier_script(turn: Turn) -> Reply:
-    """Pay, and then tell what came of it."""
+    """Pay, and then tell the result."""
     paid = [result for result in turn.tool_results if result.name == "pay"]
     return str(dict(paid[-1].response)) if paid else ToolCall("pay", {"to": "A"})
 

@@ -33,7 +33,7 @@ def update_record(
 
 
 def script(turn: Turn) -> Reply:
-    """Make the calls that the user names in JSON, and tell what came of them."""
+    """Make the calls that the user names in JSON, and tell the result."""
     if not turn.tool_results:
         return [ToolCall(name, args) for name, args in json.loads(turn.user_text)]
     return "; ".join(json.dumps(dict(result.response)) for result in turn.tool_results)

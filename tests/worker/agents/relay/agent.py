@@ -14,7 +14,7 @@ from signoff.testing.model import Reply, Turn
 
 
 def script(turn: Turn) -> Reply:
-    """Pay, and then tell what came of it."""
+    """Pay, and then tell the result."""
     if turn.tool_results:
         return f"I paid: {json.dumps(dict(turn.tool_results[-1].response))}"
     return ToolCall("pay", {"to": "A"})

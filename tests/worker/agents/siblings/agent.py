@@ -28,7 +28,7 @@ def look(at: str) -> dict[str, str]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay A and B at once, and then tell what came of it."""
+    """Pay A and B at once, and then tell the result."""
     if not turn.tool_results:
         return [
             ToolCall("pay", {"to": "A"}),

@@ -1,4 +1,4 @@
-"""A tool that asks by itself, with a payload in several levels, and a tool that is a generator."""
+"""A tool that asks in its own code, with a nested payload, and one that is a generator."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

@@ -141,7 +141,7 @@ def wrapped(value: JsonValue) -> dict[str, Any]:
 def refusal(approval: Approval) -> dict[str, Any]:
     """Return what the model is told in place of a tool's result when it was not approved.
 
-    ADK by itself says only "This tool call is rejected." and drops the reason.
+    ADK alone says only "This tool call is rejected." and drops the reason.
     """
     decision = approval.decision
     again = approval.origin.again > 0

@@ -463,7 +463,7 @@ class _Asking:
     noted: bool = False
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool; where it asks by itself, or runs long, note what it got."""
+        """Run the tool; where it asks in its own code, or runs long, note what it got."""
         if context.tool_confirmation is not None:
             # A callback has put one there.
             return _unknown(self.tool)

@@ -21,7 +21,7 @@ from google.adk.workflow import BaseNode, Workflow
 from signoff.worker.adk.composites import is_composite, llm_agents, undone, unheard_because
 
 ASKS: Final = frozenset({"request_confirmation", "request_credential"})
-"""What a tool calls on its context when it wants to ask by itself."""
+"""What a tool calls on its context to ask in its own code."""
 
 _INSIDE: Final = (
     "What happens in an AgentTool is not seen by its runner (ADK: AgentTool cannot resume), so "
@@ -207,11 +207,11 @@ def _gate(tool: object) -> str:
         return "asks for a confirmation"
     function = tool.func if isinstance(tool, FunctionTool) else tool
     asks = ASKS & set(_names_in(function))
-    return "asks for something by itself" if asks else ""
+    return "asks for something in its own code" if asks else ""
 
 
 def _asks_for_credential(tool: object) -> bool:
-    """Say whether a tool may ask for a credential: by itself, or because ADK does so for it."""
+    """Say whether a tool may ask for a credential in its own code, or ADK for it."""
     function = tool.func if isinstance(tool, FunctionTool) else tool
     by_itself = "request_credential" in _names_in(function)
     return by_itself or isinstance(tool, BaseAuthenticatedTool | AuthenticatedFunctionTool)

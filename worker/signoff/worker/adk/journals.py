@@ -2,7 +2,7 @@
 
 Approved calls have a guard. Code that runs inside of a tool or of a callback makes calls that
 nobody is asked about too, and a turn that is taken up runs that code from its beginning. So each
-call is put into a journal before it is made, and once more with what came of it; the next worker
+call is put into a journal before it is made, and once more with its result; the next worker
 gives the code what is there instead of making the call.
 
 That needs the very same code to be run again. A resumable app makes the model's calls up by
@@ -65,7 +65,7 @@ class Journals:
             del self._turns[key]
 
     async def drop(self, run: Run) -> None:
-        """Forget what the code of a run has called: what came of it is in the session by now.
+        """Forget what the code of a run has called: the result is in the session by now.
 
         Raises:
             LeaseLost, LedgerUnavailable: See `Ledger.commit`.

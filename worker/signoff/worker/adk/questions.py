@@ -207,7 +207,7 @@ def _read(event: Event, call: types.FunctionCall, place: int, nth: int) -> Reque
 
 
 def _with_rest(events: Sequence[Event], one: Request, all_of_them: Sequence[Request]) -> Request:
-    """Add what came of a request: the first result of its tool, and the answer of the user."""
+    """Add the result of a request: the first result of its tool, and the answer of the user."""
     end = next(
         (other.place for other in all_of_them if other.id == one.id and other.place > one.place),
         len(events),

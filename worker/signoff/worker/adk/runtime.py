@@ -196,7 +196,7 @@ class AdkRuntime:
     async def _say(
         self, runner: Runner, run: Run, session: Session, group: Sequence[Reply]
     ) -> Session:
-        """Give ADK the answers to one agent, or let it go on by itself where there are none."""
+        """Give ADK the answers to one agent, or let it go on where there are none."""
         if not group:
             await self._drain(runner, run, None)
             return await self._require_session(run)
@@ -373,7 +373,7 @@ class AdkRuntime:
         session = await self._require_session(run)
         carrying = await self.guard.carrying(session, run.invocation)
         for event in missing_events(session.events, run.invocation, carrying):
-            # Code that has stopped a second time: ADK does not ask by itself again.
+            # Code that has stopped a second time: ADK does not ask again.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)

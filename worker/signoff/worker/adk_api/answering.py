@@ -80,7 +80,7 @@ class Answering:
         """Commit the answers of one message, as the person that the caller is.
 
         All are tried before the first is committed, so that one that cannot be taken leaves the
-        others undone too. Each is committed by itself: where somebody else answers at the same
+        others undone too. Each is committed separately: where somebody else answers at the same
         moment, those before it stay.
 
         Raises:

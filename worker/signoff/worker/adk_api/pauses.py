@@ -71,7 +71,7 @@ class Published(_Body):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What came of it.
+    """The approvals of a pause.
 
     Attributes:
         approvals: The approvals of all calls.
@@ -104,7 +104,7 @@ class Pauses:
         Raises:
             Problem: 403 if the caller may not act for this user in this app; 404 if Signoff has no
                 address to answer to; 409 while Signoff itself runs the session, and sees its
-                pauses by itself; 422 for what cannot be read.
+                pauses without being told; 422 for what cannot be read.
             NotCanonical: The arguments of a call have no digest.
             LedgerUnavailable: Redis cannot be reached.
         """
@@ -188,7 +188,7 @@ class Pauses:
                 409,
                 "session-busy",
                 "The session is being run",
-                "Signoff itself runs this session at the moment, and sees its pauses by itself. "
+                "Signoff itself runs this session at the moment, and sees its pauses already. "
                 "If it does not have this one in a moment, publish it again.",
                 headers={"Retry-After": "2"},
             )

@@ -13,8 +13,8 @@ in this process. What is different is what the wire cannot carry:
   of ADK drop the payload of a rejection and tell the model only that the call was rejected. The
   reason goes along as the session state ``signoff_refusal``, which the agent's instruction may
   quote: ``{signoff_refusal?}``. To an LlmAgent it is also said, in a message behind the turn.
-- *A tool that asks by itself is entered when it was rejected*, with ``confirmed`` false and the
-  reason as payload; only its own code looks at that.
+- *A tool that asks in its own code is entered when it was rejected*, with ``confirmed``
+  false and the reason as payload; only its own code looks at that.
 - *A pause is answered whole*, unless the settings say that the app is resumable.
 - *Half a pause cannot be mended.* A Python server that dies while it writes one leaves a call that
   nobody can approve; the run fails and says so. Other servers write a pause in one piece.

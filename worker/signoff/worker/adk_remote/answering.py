@@ -222,8 +222,8 @@ class Answering:
 def messages(view: View, approvals: Sequence[Approval], *, each: bool) -> dict[str, list[Approval]]:
     """Return which answers go into which message, by the names of the messages, in their order.
 
-    Where a pause may be answered in parts, each answer goes by itself: what was posted of a part
-    could not be told apart from the rest.
+    Where a pause may be answered in parts, each answer is posted separately: what was posted
+    of a part could not be told apart from the rest.
 
     Otherwise there is a message for each agent that has asked, because ADK files a message with one
     of them. What is said in one message with a confirmation is not shown to the model

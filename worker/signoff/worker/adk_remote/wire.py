@@ -28,7 +28,7 @@ TOLD = "signoff_told"
 
 _ABOUT_REFUSALS = (
     "These tool calls were not approved, for the reasons below. Do not make them again as they "
-    "were; tell the user what came of them."
+    "were; tell the user the results."
 )
 
 _ABORTED = "INVOCATION_ABORTED"
@@ -92,8 +92,8 @@ def answer(
 ) -> dict[str, Any]:
     """Return the part that answers an approval: strictly ``{confirmed, payload}``, if one is asked.
 
-    The payload of a rejection has the reason. ADK's own gates drop it; a tool that asks by itself
-    is entered with it, because no guard stands there, and may tell it to the model.
+    The payload of a rejection has the reason. ADK's own gates drop it; a tool that asks in its own
+    code is entered with it, because no guard stands there, and may tell it to the model.
 
     Raises:
         InputRefused: A request for input was not answered, and has no way to say no.

@@ -139,7 +139,7 @@ class CodeHost:
     async def refused(self, why: str) -> Answer | Held:
         """Return the answer to the call that was asked about, and is not to be made.
 
-        Where an earlier worker has made it, that stays: the code is told what came of it.
+        Where an earlier worker has made it, that stays: the code gets its result.
         """
         kind, args = self.pending
         if self.journal is not None and kind not in VARIABLES:
@@ -334,7 +334,7 @@ class CodeHost:
     ) -> Outcome:
         """Run a tool of ADK as it would be run by a call of its own.
 
-        A tool that asks for confirmation by itself is suspended in the same way.
+        A tool that asks for confirmation in its own code is suspended in the same way.
         """
         actions = EventActions()
         inner = Context(
@@ -356,7 +356,7 @@ class CodeHost:
         return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
     async def _http(self, asked: dict[str, Any], yes: Any) -> tuple[Answer | Held, dict[str, Any]]:
-        """Send a request, and follow where it is redirected: each step is judged by itself.
+        """Send a request, and follow where it is redirected: each step is judged separately.
 
         Returns:
             The answer, or what has to be asked first; and the request that this is about.

@@ -132,7 +132,7 @@ class Journal:
         return outcome
 
     def has_ended(self, call: Call) -> bool:
-        """Say whether an earlier worker has made this call, and knew what came of it."""
+        """Say whether an earlier worker has made this call, and knew its result."""
         at = self._place(call)
         end = None if at is None else self._earlier[at][1]["end"]
         return end is not None and "asked" not in end
@@ -245,7 +245,7 @@ def _entry(call: Call, end: dict[str, Any] | None) -> dict[str, Any]:
 
 def _end(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome.answer, Held):
-        # It has asked by itself, and will again.
+        # Its own code has asked, and will ask again.
         return {"asked": True}
     state = {key: value for key, value in outcome.state.items() if is_plain(value)}
     end = {"answer": outcome.answer, "state": state, "artifacts": outcome.artifacts}

@@ -77,7 +77,7 @@ class CesCallbacks(BasePlugin):
         """Return what is to be said of the callbacks before they run: calls that cannot wait.
 
         Args:
-            gated: The tools that ask for a confirmation by themselves.
+            gated: The tools that ask for a confirmation in their own code.
         """
         rules = self._rules or current()
         files = {code.name: code for _, _, code in self._found}

@@ -53,7 +53,7 @@ def seal(rules: Rules, held: Held, context: Context) -> str:
     body = json.dumps(
         {
             "form": _FORM,
-            # Two that are alike must not be one: each is dropped by itself.
+            # Two that are alike must not be one: each is dropped separately.
             "nonce": secrets.token_hex(8),
             "where": _where(context),
             "call": [held.tool, held.args],

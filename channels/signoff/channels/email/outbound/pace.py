@@ -71,7 +71,7 @@ class Pace:
                 try:
                     yield True
                 finally:
-                    # What was sent is sent: a slot that cannot be given back runs out by itself.
+                    # What was sent is sent: a slot that cannot be given back expires.
                     with suppress(LedgerUnavailable):
                         await self._ledger.release_lease(key, token)
                 return

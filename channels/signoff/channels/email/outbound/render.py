@@ -193,7 +193,7 @@ def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage
     mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
     mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
     mail["Date"] = format_datetime(message.at)
-    # RFC 3834: nothing that answers mail by itself shall answer this.
+    # RFC 3834: automatic responders shall not answer this.
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
     mail["X-Signoff-Loop"] = settings.domain

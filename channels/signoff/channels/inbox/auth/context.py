@@ -38,7 +38,7 @@ _NO_PASSKEY: Final = "This needs your passkey. Press its button first."
 _RENAMED: Final = "signoff_session"
 
 LIVE: Final = "signoff-live"
-"""The header of what a page asks by itself, with nobody at it."""
+"""The header of requests that a page makes automatically."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -109,8 +109,8 @@ class AuthContext:
 
         Args:
             request: The request.
-            used: Whether a person makes it, which prolongs the session. What a page asks by itself,
-                because something has changed, never does.
+            used: Whether a person makes it, which prolongs the session. An automatic request,
+                made because something has changed, never does.
 
         Raises:
             SignInFirst: Nobody is signed in.

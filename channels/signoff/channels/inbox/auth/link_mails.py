@@ -54,7 +54,7 @@ class LinkMails:
         return await drain(self._ledger, stages.SIGN_IN, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Mail the links of leased items, and commit each by itself.
+        """Mail the links of leased items, and commit each separately.
 
         Where the process dies in between a link is mailed again; each has a link of its own.
         """
@@ -113,7 +113,7 @@ class LinkMails:
         if work_of(item) is None:
             return dead_letter(Change(), item, "this version cannot read it")
         if isinstance(result, Retry) and not result.counted:
-            # It waits for its turn, and is too late by itself one day.
+            # It waits for its turn, until its link has expired.
             return Change().retry(item, after=result.after)
         if isinstance(result, Retry):
             log.warning("inbox.link_not_mailed", item=item.id, problem=result.problem)

@@ -40,7 +40,7 @@ class Link:
     Attributes:
         key: Of its record.
         version: Of its record.
-        person: The id of whom it signs in.
+        person: The id of the person it signs in.
         how: What sessions say that they began with.
         to: The path to go on to.
         bound: The hash of what the browser that asked has in a cookie; "" for any browser.

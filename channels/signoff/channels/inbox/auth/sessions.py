@@ -122,7 +122,7 @@ class Sessions:
         one = Session(_id(name), 0, person, epoch, csrf, how, browser, now, now)
         if factor:
             one = replace(one, factor=factor, proven=now)
-        # What has ended by itself has left its entry.
+        # A session that expired has left its entry.
         over = await self._ledger.store.below(_all(person), to_ms(now), limit=_MOST_PRUNED)
         more = {"person": person, "by": how.value, "browser": browser}
         signed_in = Event(what=What.SIGNED_IN, at=now, by=person, more=more)

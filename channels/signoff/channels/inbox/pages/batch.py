@@ -1,6 +1,6 @@
 """Approving several calls at once, of those that a policy marks as harmless.
 
-All of them are shown in full before that, and each is then decided by itself, like any other: one
+All of them are shown in full before that, and each is then decided separately, like any other: one
 that somebody else has decided meanwhile, or that has changed, keeps none of the others.
 """
 

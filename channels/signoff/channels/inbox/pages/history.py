@@ -76,7 +76,7 @@ class History:
         sent: The cards, for those who may know of them.
         informed: Who is told and does not decide.
         past: What happened, the oldest first.
-        result: What came of the answer, None where there is none yet.
+        result: The result of the answer; None where there is none yet.
     """
 
     voices: tuple[Voice, ...] = ()

@@ -229,7 +229,7 @@ class LivePages:
                 except TimeoutError:
                     continue
         except (LedgerError, TimeoutError) as error:
-            # The browser connects again by itself, and says what it has seen last.
+            # The browser reconnects automatically, and says what it has seen last.
             log.warning("live.ledger_unavailable", error=str(error))
         finally:
             self._hub.detach(listener)

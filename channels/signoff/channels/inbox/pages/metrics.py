@@ -1,4 +1,4 @@
-"""The page of figures: what waits by queue, how long decisions take, and what came of them."""
+"""The page of metrics: what waits by queue, how long decisions take, and their outcomes."""
 
 from __future__ import annotations
 

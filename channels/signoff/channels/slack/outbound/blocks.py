@@ -130,7 +130,7 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     """Return the blocks of an open card.
 
     Args:
-        message: What is asked, of whom.
+        message: What is asked, and who is asked.
         inbox: The address of its page, "" where there is no inbox page.
         group: The id of a user group to mention, "" for none.
     """

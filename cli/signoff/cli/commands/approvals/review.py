@@ -35,7 +35,7 @@ def review(
 ) -> None:
     """Show what waits for a person and may be approved with others, and approve exactly these.
 
-    A policy says so with `batch = true`. Each is shown in full, and each is decided by itself. To
+    A policy says so with `batch = true`. Each is shown in full, and each is decided separately. To
     approve them, type how many there are.
     """
 

@@ -162,7 +162,9 @@ def _bytes_of(file: str) -> bytes:
         return sys.stdin.buffer.read(LARGEST_MAIL + 1)
     path = Path(file)
     if path.suffix == ".mbox":
-        raise _Unreadable("An mbox holds many messages; save the one that is meant by itself.")
+        raise _Unreadable(
+            "An mbox holds many messages; save the one that is meant as a file of its own."
+        )
     try:
         if stat.S_ISDIR(path.stat().st_mode):
             raise _Unreadable("It is a folder; name the messages in it.")

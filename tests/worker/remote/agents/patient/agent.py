@@ -39,7 +39,7 @@ async def pay(to: str) -> dict[str, str]:
 
 
 def script(turn: Turn) -> Reply:
-    """Pay, and then tell what came of it."""
+    """Pay, and then tell the result."""
     return (
         json.dumps(dict(turn.tool_results[-1].response))
         if turn.tool_results

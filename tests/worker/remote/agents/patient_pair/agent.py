@@ -12,7 +12,7 @@ from signoff.testing.model import Reply, Turn
 
 
 def script(turn: Turn) -> Reply:
-    """Pay A and B, and then tell what came of it."""
+    """Pay A and B, and then tell the result."""
     if turn.tool_results:
         return "; ".join(json.dumps(dict(one.response)) for one in turn.tool_results)
     return [ToolCall("pay", {"to": "A"}), ToolCall("pay", {"to": "B"})]
