@@ -17,6 +17,7 @@ import typer
 from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands import (
+    aap,
     api,
     archive,
     audit,
@@ -105,6 +106,7 @@ app.add_typer(grants.app, name="grants")
 app.add_typer(people.app, name="people")
 app.add_typer(inbox.app, name="inbox")
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(aap.app, name="aap")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")

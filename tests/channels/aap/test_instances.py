@@ -291,6 +291,28 @@ async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> N
     assert present(done.consumption).outcome is not None
 
 
+async def test_a_receiver_of_the_command_line_proves_itself_first(
+    provider: Provider, harness: Harness
+) -> None:
+    """It is told nothing before, and its first notification is not lost meanwhile."""
+    ledger = provider.desk.ledger
+    made, token = await instances.create(
+        ledger, "codex", user="riley", by="test", receiver=harness.url
+    )
+    receiver = present(made.receiver)
+    request = await provider.client_of(token).create(CALL, "k1")
+    await provider.decide(request.id)
+    await provider.notify()
+    assert [json.loads(one)["type"] for one in harness.posted] == ["webhook.verification"]
+    harness.receiver.secret = receiver.signing_secret
+    harness.receiver.registration_id = receiver.registration_id
+    ((item, _),) = await _waits(provider)
+    await _now(provider, item)
+    await provider.notify()
+    assert json.loads(harness.posted[-1])["request_id"] == request.id
+    assert present(present(await instances.load(ledger, made.id)).receiver).verified
+
+
 async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
     """At the command line it is held to what policies can name."""
     await provider.instance("codex")

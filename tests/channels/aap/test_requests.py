@@ -216,8 +216,7 @@ async def test_a_poll_ends_with_the_decision(provider: Provider) -> None:
     client = await provider.client()
     made = await client.create(CALL, "k1")
     polls = [asyncio.create_task(client.get(made.id, wait=30)) for _ in range(3)]
-    while len(provider.requests.waiting._waiting) == 0:
-        await asyncio.sleep(0)
+    await provider.requests.waiting._reads.wait()
     await provider.decide(made.id, "denied", "over budget")
     assert [one.status for one in await asyncio.gather(*polls)] == ["denied"] * 3
     assert provider.requests.waiting._follower is None
@@ -229,8 +228,7 @@ async def test_a_poll_whose_time_is_over_is_pending(provider: Provider) -> None:
     made = await client.create(CALL, "k1")
     assert (await client.get(made.id, wait=1)).status == "pending"
     poll = asyncio.create_task(client.get(made.id, wait=30))
-    while len(provider.requests.waiting._waiting) == 0:
-        await asyncio.sleep(0)
+    await provider.requests.waiting._reads.wait()
     provider.requests.waiting.close()
     assert (await poll).status == "pending"
     _, token = await provider.instance("other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -19,6 +20,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import CancelRequests
+from signoff.channels.web.signatures import PREFIX
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.programs import Cancel
@@ -49,12 +51,15 @@ class Receiver(Value):
         registration_id: What the receiver knows the secret by.
         signing_secret: What they are signed with (``whsec_``).
         since: Since when the instance has a receiver (UTC).
+        verified: Whether it has proven that it expects this registration; until then it is told
+            nothing.
     """
 
     url: str
     registration_id: str
     signing_secret: str = Field(repr=False)
     since: datetime
+    verified: bool = True
 
 
 class Update(Value):
@@ -177,7 +182,20 @@ async def by_name(ledger: Ledger, name: str) -> Instance:
     raise ConfigError(f"There is no instance {name!r}. `signoff aap instance list` lists them.")
 
 
-async def create(ledger: Ledger, name: str, *, user: str, by: str) -> tuple[Instance, str]:
+def new_receiver(url: str, now: datetime) -> Receiver:
+    """Return a receiver with a new secret, which proves itself before its first notification."""
+    return Receiver(
+        url=url,
+        registration_id=str(uuid.uuid4()),
+        signing_secret=PREFIX + base64.b64encode(secrets.token_bytes(32)).decode(),
+        since=now,
+        verified=False,
+    )
+
+
+async def create(
+    ledger: Ledger, name: str, *, user: str, by: str, receiver: str = ""
+) -> tuple[Instance, str]:
     """Make an instance at the command line.
 
     Args:
@@ -185,6 +203,7 @@ async def create(ledger: Ledger, name: str, *, user: str, by: str) -> tuple[Inst
         name: What it is called, and its app.
         user: The requester.
         by: Who makes it, for the audit.
+        receiver: The URL to which its notifications go, "" for none.
 
     Returns:
         The instance, and its credential.
@@ -207,7 +226,15 @@ async def create(ledger: Ledger, name: str, *, user: str, by: str) -> tuple[Inst
     token, token_id = api_tokens.issue(
         change, instance=fresh, name=name, app=name, seed=secrets.token_bytes(32), by=by, now=now
     )
-    made = Instance(id=fresh, name=name, app=name, user=user, token=token_id, created_at=now)
+    made = Instance(
+        id=fresh,
+        name=name,
+        app=name,
+        user=user,
+        token=token_id,
+        receiver=new_receiver(receiver, now) if receiver else None,
+        created_at=now,
+    )
     await ledger.commit(put(change, made, was=None))
     log.info("aap.instance_added", instance=fresh, name=name)
     return made.model_copy(update={"version": 1}), token

@@ -8,6 +8,7 @@ import random
 import secrets
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from signoff.broker.monitoring import metrics
 from signoff.broker.work import CancelRequests, DoubtCall, NotifyReceiver
 from signoff.channels.aap import instances
 from signoff.channels.aap.faults import Fault, invalid
-from signoff.channels.aap.instances import Receiver
+from signoff.channels.aap.instances import Instance, Receiver
 from signoff.channels.aap.wire import stamp
 from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
 from signoff.channels.web.signatures import key_of, sign
@@ -71,26 +72,8 @@ class Receivers:
         await self._poster.close()
 
     def require_url(self, url: str) -> None:
-        """Refuse a URL to which nothing is posted.
-
-        Raises:
-            Fault: It is none, or leads into a private network.
-        """
-        try:
-            parts = urlsplit(url)
-            host, _ = parts.hostname or "", parts.port  # the port is parsed on access
-        except ValueError:
-            host, parts = "", urlsplit("")
-        fine = url.isascii() and url.isprintable() and " " not in url and bool(host)
-        fine = fine and parts.username is None and not parts.fragment and "#" not in url
-        fine = fine and (parts.scheme == "https" or (self._private and parts.scheme == "http"))
-        if not fine or not (self._private or is_public_literal(host)):
-            raise invalid(
-                "The URL of a receiver is https:// and leads to the internet, without user, "
-                "password and fragment.",
-                "delivery.url",
-                "invalid_webhook_url",
-            )
+        """Refuse a URL to which nothing is posted; see the function."""
+        require_url(url, allow_private=self._private)
 
     async def verify(self, receiver: Receiver, instance: str, now: datetime) -> None:
         """Have a receiver prove that it expects this registration: it echoes a challenge.
@@ -142,6 +125,29 @@ class Receivers:
             return await self._poster.post(
                 receiver.url, body, signed, allow_private=self._private, most=most
             )
+
+
+def require_url(url: str, *, allow_private: bool) -> None:
+    """Refuse a URL to which nothing is posted.
+
+    Raises:
+        Fault: It is none, or leads into a private network.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port  # the port is parsed on access
+    except ValueError:
+        host, parts = "", urlsplit("")
+    fine = url.isascii() and url.isprintable() and " " not in url and bool(host)
+    fine = fine and parts.username is None and "#" not in url
+    fine = fine and (parts.scheme == "https" or (allow_private and parts.scheme == "http"))
+    if not fine or not (allow_private or is_public_literal(host)):
+        raise invalid(
+            "The URL of a receiver is https:// and leads to the internet, without user, password "
+            "and fragment.",
+            "delivery.url",
+            "invalid_webhook_url",
+        )
 
 
 class Notifier:
@@ -205,9 +211,14 @@ class Notifier:
             return Change().ack(item)
         instance = await instances.load(self._ledger, program.instance)
         receiver = instance.receiver if instance is not None else None
-        if receiver is None or decision.at < receiver.since:
+        if instance is None or receiver is None or decision.at < receiver.since:
             return Change().ack(item)
         now = await self._ledger.now()
+        if not receiver.verified:
+            try:
+                await self._prove(instance, receiver, now)
+            except Fault as fault:
+                return self._again(item, fault.message, approval, now)
         message = {
             "id": str(uuid.uuid5(_EVENTS, program.request)),
             "type": "request.resolved",
@@ -225,6 +236,20 @@ class Notifier:
             return Change().ack(item)
         wish = answer.after if answer.status in {429, 503} else 0
         return self._again(item, f"it answered {answer.status}", approval, now, wish=wish)
+
+    async def _prove(self, instance: Instance, receiver: Receiver, now: datetime) -> None:
+        """Verify a receiver that was set at the command line, before it is told anything.
+
+        Raises:
+            Fault: It does not prove itself.
+        """
+        self._receivers.require_url(receiver.url)
+        await self._receivers.verify(receiver, instance.id, now)
+        proven = receiver.model_copy(update={"verified": True})
+        after = instance.model_copy(update={"receiver": proven})
+        with suppress(Conflict):
+            # Somebody else has verified it at the same time, or it is another one by now.
+            await self._ledger.commit(instances.put(Change(), after, was=instance))
 
     def _again(
         self,

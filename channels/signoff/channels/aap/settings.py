@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from pydantic import Field
 
 from signoff.channels.web.settings import Table
 from signoff.core.base.durations import Duration
+
+REQUESTS_KEPT: Final = timedelta(days=8)
+"""How long a request and its key are kept at least: the protocol wants seven days after the
+decision, and a day after the last attempt to notify a receiver."""
 
 
 class AapSettings(Table):
