@@ -74,8 +74,10 @@ async def serving() -> AsyncIterator[Harness]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/events"
-    yield made
-    await runner.cleanup()
+    try:
+        yield made
+    finally:
+        await runner.cleanup()
 
 
 @pytest.fixture
