@@ -138,7 +138,8 @@ async def _messages(request: web.Request) -> web.StreamResponse:
     }
     if not body.get("stream"):
         return web.json_response(message)
-    empty = {**block, **({"input": {}} if reason == "tool_use" else {"text": ""})}
+    nothing: dict[str, Any] = {"input": {}} if reason == "tool_use" else {"text": ""}
+    empty = {**block, **nothing}
     delta = (
         {"type": "input_json_delta", "partial_json": json.dumps(REFUND)}
         if reason == "tool_use"

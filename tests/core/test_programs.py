@@ -34,9 +34,9 @@ def opened() -> Approval:
     return Approval.open(make_origin(), call, hint="", template=None, now=NOON, program=PROGRAM)[0]
 
 
-def approved(**more: OnTimeout) -> Approval:
+def approved() -> Approval:
     """Return it approved by Mara a minute later."""
-    waits = ask(opened(), MARA, **more)
+    waits = ask(opened(), MARA)
     at = NOON + timedelta(minutes=1)
     return waits.approve(MARA, people(), channel="inbox", now=at)[0]
 

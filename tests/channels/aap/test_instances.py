@@ -267,7 +267,7 @@ async def _waits(provider: Provider) -> list[tuple[str, float]]:
     store = provider.desk.ledger.store
     async with store.translated_client() as client:
         found: list[tuple[str, float]] = await client.zrange(
-            f"{store.prefix}outbox:{stages.AAP}", 0, -1, withscores=True
+            f"{store.prefix}outbox:{stages.AAP}", 0, -1, desc=False, withscores=True
         )
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agentapprovalprotocol import AsyncClient, ConflictError, CredentialRefused, NotFound
 from agentapprovalprotocol._wire import parse_request
+from pydantic import JsonValue
 
 from builders import MARA, present
 from channels.aap.conftest import CALL, Provider
@@ -93,8 +94,9 @@ async def test_the_same_key_is_the_same_request(provider: Provider) -> None:
     made = await client.create(CALL, "k1")
     again = await asyncio.gather(*(client.create(CALL, "k1") for _ in range(5)))
     assert again == [made] * 5
+    arguments: dict[str, JsonValue] = {"amount": 4901, "currency": "EUR"}
     for other in (
-        {**CALL, "arguments": {"amount": 4901, "currency": "EUR"}},
+        {**CALL, "arguments": arguments},
         {**CALL, "timeout": "1h"},
         {**CALL, "context": {}},
         {**CALL, "server": "bank"},
@@ -268,8 +270,8 @@ async def test_another_value_is_a_denial_that_says_what_would_be_approved(
     seen = await client.get(made.id)
     assert seen.status == "denied"
     assert '"amount": 2500' in present(present(seen.decision).note)
-    proposed = {**CALL, "arguments": {"amount": 2500, "currency": "EUR"}}
-    again = await client.create(proposed, "k2")
+    arguments: dict[str, JsonValue] = {"amount": 2500, "currency": "EUR"}
+    again = await client.create({**CALL, "arguments": arguments}, "k2")
     assert (await provider.approval(again.id)).supersedes == approval.id
 
 
