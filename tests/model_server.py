@@ -185,6 +185,7 @@ async def model() -> AsyncIterator[dict[str, str]]:
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "sk-none",
+            "ENABLE_TOOL_SEARCH": "false",
             "GOOGLE_GEMINI_BASE_URL": url,
             "GOOGLE_API_KEY": "none",
             "CREWAI_TRACING_ENABLED": "false",
