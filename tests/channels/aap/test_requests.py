@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from builders import MARA, present
 from channels.aap.conftest import CALL, Provider
 from signoff.broker.freezes import Freezes
-from signoff.broker.ledger import audit
+from signoff.broker.ledger import audit, listing
 from signoff.channels.aap import instances
 from signoff.core.approvals.approval import Handoff, State
 from signoff.core.approvals.events import What
@@ -55,6 +55,18 @@ async def test_a_request_waits_for_its_approver_and_is_started_once(provider: Pr
         What.REFUSED_ANSWER,
     ]
     await audit.verify(provider.desk.ledger.store)
+
+
+async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> None:
+    """Lists of runs do not have it, and nothing is left for a worker."""
+    client = await provider.client()
+    made = await client.create(CALL, "k1")
+    await provider.decide(made.id)
+    ledger = provider.desk.ledger
+    rows = await listing.runs(ledger, limit=10)
+    assert [one for _, one in rows] == [None]
+    assert (await ledger.recent_runs())[0].ended
+    assert not [stage for stage in await ledger.backlog() if stage.startswith(("run", "resume"))]
 
 
 async def test_a_thousand_starts_at_once_are_one(provider: Provider) -> None:
