@@ -1,8 +1,8 @@
 """What the package says of the project, from where it is built: its addresses.
 
 A package index shows the README without the files beside it, so its links have to name the
-repository. Which one that is, the build knows: SIGNOFF_REPOSITORY_URL, or the remote `origin` of the
-clone. Where neither is there, links stay as they are.
+repository. Which one that is, the build knows: SIGNOFF_REPOSITORY_URL, or the remote `origin` of
+the clone. Where neither is there, links stay as they are.
 """
 
 from __future__ import annotations

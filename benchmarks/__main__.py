@@ -18,7 +18,7 @@ from benchmarks.fleet import Fleet
 from benchmarks.machine import describe
 from benchmarks.office import AGENTS
 from benchmarks.pending import Pile, Size, payload_bytes
-from benchmarks.process import quieten
+from benchmarks.process import THREADS, quieten
 from benchmarks.report import Results, show
 from benchmarks.runs import NakedRuns, WholeRuns
 from signoff.broker.server.embedded import EmbeddedRedis
@@ -61,9 +61,9 @@ async def measure(plan: Plan, *, fsync: str, folder: Path, console: Console) -> 
         bare_at, null_at, whole_at = (f"{server.url.rpartition('/')[0]}/{n}" for n in (1, 2, 3))
         bare = [await fleet.start("bare", bare_at) for _ in range(2)]
         null = [await fleet.start(role, null_at) for role in ("channels", "executor")]
-        naked = await fleet.start("naked", "-", folder / "naked.db", AGENTS)
+        naked = await fleet.start("naked", folder / "naked.db", AGENTS, 0)
         channels = await fleet.start("channels", whole_at)
-        worker = await fleet.start("agents", whole_at, folder / "whole.db", AGENTS)
+        worker = await fleet.start("agents", whole_at, AGENTS, THREADS, 0)
         for child in (*bare, *null, naked, channels, worker):
             await child.ready()
         clients = [Client(null_at, null[0]), Client(whole_at, channels)]
@@ -72,7 +72,7 @@ async def measure(plan: Plan, *, fsync: str, folder: Path, console: Console) -> 
         machine = await describe(clients[0].ledger, fsync)
         a = BareChain(bare_at, bare, server.pid)
         b = NullTrip(clients[0], null[1], server.pid)
-        c, d = NakedRuns(naked), WholeRuns(clients[1], worker, server.pid)
+        c, d = NakedRuns(naked), WholeRuns(clients[1], [worker], server.pid)
         await _throughput(plan, results, (a, b, c, d), console)
         console.print(f"e: {plan.hops} answers at rest, each beside a hop of bare Celery.")
         for _ in range(plan.hops):

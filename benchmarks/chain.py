@@ -45,9 +45,10 @@ class Round:
 class Meter:
     """Adds up the CPU of the benchmark, of Redis and of the processes that are measured."""
 
-    def __init__(self, children: list[Child], redis_pid: int) -> None:
+    def __init__(self, children: list[Child], redis_pid: int | None) -> None:
         self._children = children
-        self._others = [psutil.Process(), psutil.Process(redis_pid)]
+        pids = [None] if redis_pid is None else [None, redis_pid]
+        self._others = [psutil.Process(one) for one in pids]
 
     def read(self) -> float:
         """Return the seconds of CPU so far."""

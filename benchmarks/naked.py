@@ -7,31 +7,44 @@ import secrets
 import time
 from pathlib import Path
 
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.apps.app import App
 from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.adk.workflow import BaseNode
 from google.genai import types
 
 from benchmarks.office import APP, MESSAGE, USER
 from signoff.broker.doorbells.loop import LoopThread
+from signoff.broker.ledger.store import Store
+from signoff.testing import ScriptedModel
 from signoff.worker.adk.apps import session_service
 
 _CONFIRMATION = "adk_request_confirmation"
 
 
 class Naked:
-    """The same agent on the same kind of session store, without Signoff.
+    """The same agent without Signoff.
 
     Args:
-        database: The SQLite file.
+        sessions: A file for ADK's own SQLite store, as it comes, or the URL of a Redis: then the
+            sessions are kept as Signoff keeps them.
         folder: The folder of the agents.
+        delay: The seconds that the model takes.
     """
 
-    def __init__(self, database: Path, folder: Path) -> None:
+    def __init__(self, sessions: str, folder: Path, delay: float = 0) -> None:
         self.loop = LoopThread()
-        self._sessions = session_service(f"sqlite:///{database}", folder)
+        self._sessions: BaseSessionService
+        if "://" in sessions:
+            self._sessions = session_service("", folder, Store.open(sessions))
+        else:
+            self._sessions = SqliteSessionService(sessions)
         loaded = AgentLoader(str(folder)).load_agent(APP)
         app = loaded if isinstance(loaded, App) else App(name=APP, root_agent=loaded)
+        let_think(app.root_agent, delay)
         self._runner = Runner(app=app, app_name=APP, session_service=self._sessions)
 
     async def measure(self, count: int, at_once: int) -> float:
@@ -69,3 +82,10 @@ class Naked:
                 call.id or "" for call in event.get_function_calls() if call.name == _CONFIRMATION
             ]
         return asked
+
+
+def let_think(agent: BaseAgent | BaseNode | None, delay: float) -> None:
+    """Let the scripted model of an agent take so many seconds for each answer."""
+    model = getattr(agent, "model", None)
+    if isinstance(model, ScriptedModel):
+        model.delay = delay

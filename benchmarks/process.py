@@ -171,8 +171,9 @@ def timers(url: str, lease: str) -> None:
 # -- agents ----------------------------------------------------------------------------------------
 
 
-def agents(url: str, database: str, folder: str) -> None:
+def agents(url: str, folder: str, slots: str, delay: str) -> None:
     """The worker of Signoff with real agents, put together as `signoff worker` does it."""
+    from benchmarks.naked import let_think  # noqa: PLC0415
     from signoff.worker.adk.apps import Apps, session_service  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
@@ -180,16 +181,16 @@ def agents(url: str, database: str, folder: str) -> None:
     app, ledger = _parts(url)
     guard = GuardPlugin(ledger)
     where = Path(folder)
-    runners = Apps(where, session_service(f"sqlite:///{database}", where), lambda: guard)
-    runners.runner(APP)
-    _work(app, ledger, AdkRuntime(runners, guard), [APP])
+    runners = Apps(where, session_service("", where, ledger.store), lambda: guard)
+    let_think(runners.runner(APP).agent, float(delay))
+    _work(app, ledger, AdkRuntime(runners, guard), [APP], slots=int(slots))
 
 
-def naked(_url: str, database: str, folder: str) -> None:
+def naked(sessions: str, folder: str, delay: str) -> None:
     """ADK's Runner alone: reads ``count at_once`` lines, and tells how long each took."""
     from benchmarks.naked import Naked  # noqa: PLC0415
 
-    runner = Naked(Path(database), Path(folder))
+    runner = Naked(sessions, Path(folder), float(delay))
     tell("ready")
     for line in sys.stdin:
         count, at_once = map(int, line.split())
@@ -201,9 +202,11 @@ def _parts(url: str) -> tuple[Celery, Ledger]:
     return app, Ledger(Store.open(url), CeleryBell(app))
 
 
-def _work(app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str]) -> None:
+def _work(
+    app: Celery, ledger: Ledger, runtime: Runtime, apps: list[str], *, slots: int = THREADS
+) -> None:
     loop = LoopThread()
-    worker_tasks.register(app, loop, Executor(ledger, runtime, slots=THREADS))
+    worker_tasks.register(app, loop, Executor(ledger, runtime, slots=slots))
     loop.spawn(Reconciler(Roster(ledger, DIRECTORY)).run_forever())
     consume(app, worker_tasks.stages_of(apps))
 

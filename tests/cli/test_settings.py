@@ -31,7 +31,7 @@ def test_without_file_and_environment_the_defaults_are_in_force(tmp_path: Path) 
     assert settings.file is None
     assert settings.home == tmp_path
     assert settings.redis.url == settings.broker_url == "redis://127.0.0.1:6379/0"
-    assert settings.sessions_url == f"sqlite:///{tmp_path}/.signoff/sessions.db"
+    assert settings.sessions_url == ""
     assert settings.agents.concurrency == 128
     assert "url" not in settings.redis.model_fields_set
 

@@ -55,7 +55,7 @@ async def office(
     ledger = Ledger(Store.open(worker_redis.url, clock=clock))
     await ledger.store.client.flushall()
     guard = GuardPlugin(ledger)
-    sessions = session_service(f"sqlite:///{tmp_path}/sessions.db", agents_folder)
+    sessions = session_service("", agents_folder, ledger.store)
     apps = Apps(agents_folder, sessions, lambda: guard)
     yield Office(
         ledger=ledger,

@@ -31,6 +31,7 @@ from signoff.cli.commands import (
     redis,
     runs,
     serve,
+    sessions,
     slack,
     tail,
     top,
@@ -120,6 +121,7 @@ app.add_typer(api.app, name="api")
 app.add_typer(audit.app, name="audit")
 app.add_typer(archive.app, name="archive")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(config.app, name="config")
 app.add_typer(redis.app, name="redis")
 app.add_typer(policy.app, name="policy")

@@ -74,6 +74,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     """
     prepare(settings, "worker")
     # Only workers have the agent framework in memory: it takes seconds to import.
+    from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
     from signoff.worker import tasks  # noqa: PLC0415
     from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
@@ -101,7 +102,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for
     guard = GuardPlugin(parts.ledger, valid_for=valid_for)
-    runners = open_apps(folder, settings.sessions_url, settings.artifacts_url, lambda: guard)
+    runners = open_apps(folder, open_sessions(parts), settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(
         remote,
         parts.ledger,

@@ -34,7 +34,7 @@ def sessions_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedde
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture(params=["ledger", "sqlite", "postgres", "redis"])
 def sessions_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where the sessions are kept: every test runs over every store."""
     match request.param:
@@ -42,6 +42,8 @@ def sessions_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
             return str(request.getfixturevalue("postgres_server").url)
         case "redis":
             return str(request.getfixturevalue("sessions_redis").url)
+        case "ledger":
+            return ""
         case _:
             return f"sqlite:///{tmp_path}/sessions.db"
 
@@ -62,7 +64,8 @@ async def office(
     ledger = Ledger(Store.open(worker_redis.url, clock=clock))
     await ledger.store.client.flushall()
     guard = GuardPlugin(ledger)
-    apps = Apps(agents_folder, session_service(sessions_url, agents_folder), lambda: guard)
+    sessions = session_service(sessions_url, agents_folder, ledger.store)
+    apps = Apps(agents_folder, sessions, lambda: guard)
     yield Office(
         ledger=ledger,
         desk=Desk(ledger, Directory([MARA])),

@@ -1,4 +1,4 @@
-"""Texts with U+0000 and lone surrogates, which PostgreSQL cannot keep: no run stops at them."""
+"""Texts with U+0000 and lone surrogates, which some stores cannot keep: no run stops at them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_what_was_approved_is_what_runs(office: Office) -> None:
     assert approval.handoff is Handoff.RESUMED
 
 
-@pytest.mark.parametrize("sessions_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("sessions_url", ["ledger", "postgres"], indirect=True)
 async def test_half_a_character_ends_no_run_either(office: Office) -> None:
     """A lone surrogate in a result is kept as U+FFFD."""
     run = await office.submit("surrogate", "go")

@@ -72,6 +72,7 @@ def run(
                 "files": done.files,
                 "runs": done.runs,
                 "entries": done.entries,
+                "sessions": done.sessions,
                 "busy": done.busy,
             }
         )

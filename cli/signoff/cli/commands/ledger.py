@@ -51,7 +51,7 @@ def backup(
 ) -> None:
     """Write everything in Redis into a file, as it stands at one moment. Processes may go on.
 
-    The archive, the agents' sessions and the settings are not in it.
+    The archive, the settings, and sessions of agents in another store are not in it.
     """
     settings = settings_of(ctx)
 

@@ -33,7 +33,8 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
         ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
     """
     # Only a gateway that serves it has the agent framework in memory.
-    from signoff.worker.adk.apps import artifact_service, session_service  # noqa: PLC0415
+    from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
+    from signoff.worker.adk.apps import artifact_service  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
     from signoff.worker.adk_api.streaming import MOST  # noqa: PLC0415
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
@@ -41,7 +42,7 @@ def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
     settings = parts.settings
     if not settings.agents.remote:
         app_names(settings.agents_folder)
-    sessions = session_service(settings.sessions_url, settings.agents_folder)
+    sessions = open_sessions(parts)
     if (close := getattr(sessions, "close", None)) is not None:
         stack.push_async_callback(close)
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, size=MOST + _SPARE)

@@ -68,10 +68,11 @@ class SessionSettings(Value):
     """[sessions]: where ADK keeps its sessions."""
 
     url: str = Field(
-        "sqlite:///.signoff/sessions.db",
+        "",
         description="As for `adk api_server --session_service_uri`: sqlite:///FILE, "
         "postgresql+asyncpg://… or redis://…. A relative file is relative to the "
-        "settings file.",
+        "settings file. The default is the ledger's Redis; where the last release has left "
+        "`.signoff/sessions.db`, it is that file until `signoff sessions move`.",
     )
 
 

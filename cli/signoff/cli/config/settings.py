@@ -178,8 +178,19 @@ class Settings(BaseSettings):
         return self.broker.url or self.redis_url
 
     @property
+    def older_sessions(self) -> Path | None:
+        """The file where the last release keeps sessions by default, where it counts and exists."""
+        file = self.state_folder / "sessions.db"
+        return file if not self.sessions.url and file.is_file() else None
+
+    @property
     def sessions_url(self) -> str:
-        """The URL of ADK's sessions; the file of a relative SQLite URL is made absolute."""
+        """The URL of ADK's sessions, "" for the ledger's Redis.
+
+        The file of a relative SQLite URL is made absolute.
+        """
+        if (older := self.older_sessions) is not None:
+            return f"{_SQLITE}{older.resolve()}"
         url = self.sessions.url
         if not url.startswith(_SQLITE) or url.startswith((_SQLITE + "/", _SQLITE + ":")):
             return url

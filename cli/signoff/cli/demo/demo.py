@@ -12,11 +12,10 @@ import json
 import secrets
 import shutil
 import signal
-import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.message import EmailMessage
@@ -33,6 +32,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.submit import submit
 from signoff.channels.inbox.auth.links import make_link
 from signoff.channels.inbox.auth.sessions import How
@@ -216,7 +216,7 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     await _until(stage, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
     run = await stage.ledger.run(run.id)
     show.print(Rule("4 · The agent resumes in the worker"))
-    _show_session(stage, run)
+    await _show_session(stage, run)
     show.print(f"The agent's last message: [b green]{escape(run.text or run.problem)}[/b green]")
     show.print(Rule("5 · The timeline"))
     show.print(_timeline(await stage.ledger.history(run.id)))
@@ -336,10 +336,10 @@ def _mail_panel(mail: EmailMessage) -> Panel:
     )
 
 
-def _show_session(stage: Stage, run: Run) -> None:
-    """Show what ADK's own session store holds: the answer that went in, and the tool's result."""
+async def _show_session(stage: Stage, run: Run) -> None:
+    """Show what the agent's session holds: the answer that went in, and the tool's result."""
     answered = False
-    for author, response in _responses(stage.folder / ".signoff" / "sessions.db", run):
+    for author, response in await _responses(stage.ledger, run):
         if author == "user":
             answered = True
             stage.console.print("The answer in the ADK session:")
@@ -355,13 +355,10 @@ def _show_session(stage: Stage, run: Run) -> None:
         stage.console.print("The finance department's books are empty.")
 
 
-def _responses(database: Path, run: Run) -> list[tuple[str, dict[str, Any]]]:
+async def _responses(ledger: Ledger, run: Run) -> list[tuple[str, dict[str, Any]]]:
     """Return author and content of every function response of a session, in their order."""
-    with closing(sqlite3.connect(database)) as connection:
-        rows = connection.execute(
-            "SELECT event_data FROM events WHERE session_id = ? ORDER BY timestamp", (run.session,)
-        ).fetchall()
-    events = [json.loads(row[0]) for row in rows]
+    found = await SessionRecords(ledger.store).read(Name(run.app, run.user, run.session))
+    events = [json.loads(text) for text in found.events] if found is not None else []
     return [
         (str(event.get("author")), part["function_response"])
         for event in events

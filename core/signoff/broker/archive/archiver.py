@@ -32,6 +32,7 @@ from signoff.broker.ledger.change import Change, entries
 from signoff.broker.ledger.lease import Kept, kept
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import to_us
+from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import LedgerError
 
@@ -55,12 +56,14 @@ class Archived:
         files: The numbers of the files.
         runs: How many runs.
         entries: How many entries of the audit.
+        sessions: How many sessions of agents have ended with the last of their runs.
         busy: Whether somebody else is archiving: then nothing was done.
     """
 
     files: list[int] = field(default_factory=list)
     runs: int = 0
     entries: int = 0
+    sessions: int = 0
     busy: bool = False
 
 
@@ -114,6 +117,8 @@ class Archiver:
     async def once(self) -> Archived:
         """Archive everything that is old enough.
 
+        Sessions of agents that are as old, and have no run left, are deleted.
+
         Raises:
             ArchiveBroken: A file of the archive is missing or was changed; nothing was removed.
             LedgerUnavailable: Redis cannot be reached; the next time goes on from there.
@@ -128,11 +133,15 @@ class Archiver:
             while True:
                 batch = await self._batch(anchor, before)
                 if batch.is_empty:
-                    return found
+                    break
                 anchor = await self._archive(anchor, batch, hold)
                 found.files.append(anchor.sequence)
                 found.runs += len(batch.runs)
                 found.entries += len(batch.entries)
+        if self._wanted is None:
+            records = SessionRecords(self._ledger.store)
+            found.sessions = await records.end(before=before.timestamp())
+        return found
 
     async def _batch(self, anchor: Anchor, before: datetime) -> _Batch:
         """Return the next entries of the audit, and the runs whose last entry is among them."""

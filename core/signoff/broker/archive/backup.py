@@ -34,7 +34,7 @@ _MARK: Final = "restoring"
 _OF_PROCESSES: Final = ("lease:", "alive:", "done:", "probe:", _MARK)
 """Keys of processes that are not there any more when a backup is restored."""
 
-_ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1)}
+_ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1), "list": ("RPUSH", 1)}
 
 
 class Key(NamedTuple):
@@ -42,9 +42,10 @@ class Key(NamedTuple):
 
     Attributes:
         name: Without the prefix.
-        kind: ``string``, ``hash``, ``set``, ``zset`` or ``stream``.
+        kind: ``string``, ``hash``, ``list``, ``set``, ``zset`` or ``stream``.
         expires: When it expires, in milliseconds since the epoch; None if it does not.
-        value: The text, a sorted list of members or pairs, or of a stream the last id and rows.
+        value: The text, the list, a sorted list of members or pairs, or of a stream the last id
+            and rows.
     """
 
     name: str

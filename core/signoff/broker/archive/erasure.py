@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,6 +32,7 @@ from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ErasureRefused
 
@@ -38,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 _SUFFIX: Final = "erased"
 _BATCH: Final = 100
+_LEASE: Final = 20.0
 _NAMED: Final = 5
 _EXPIRING: Final = ("bundle:", "dead:", "invitation:", "link:", "login:", "quarantine:", "token:")
 """Records that expire on their own and may name somebody until then."""
@@ -112,6 +115,7 @@ async def erase(
         await ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
         await recovered(ledger, files, hold)
     await _forget(ledger, redaction)
+    await _forget_sessions(ledger, redaction)
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
     return Erased(redaction.placeholder, len(swaps), count)
 
@@ -234,6 +238,34 @@ async def _forget(ledger: Ledger, redaction: Redaction) -> None:
             record = await ledger.raw(key)
             if record is not None and any(_texts(record[1], redaction)):
                 await ledger.commit_all([Change().put_raw(key, "", was=record[0])])
+
+
+async def _forget_sessions(ledger: Ledger, redaction: Redaction) -> None:
+    """Delete the person's sessions with agents, and take them out of those of others.
+
+    Raises:
+        ErasureRefused: One of them is being run.
+    """
+    records = SessionRecords(ledger.store)
+
+    def clean(text: str) -> str:
+        return redaction.record(text) if redaction.is_in(text) else text
+
+    async for name in records.all_names():
+        token = secrets.token_hex(8)
+        if not await ledger.take_lease(name.lease, token, lease=_LEASE):
+            raise ErasureRefused(
+                f"Session {name.id} of {name.app} is being run. The rest is erased; erase them "
+                "again when it has ended."
+            )
+        try:
+            if redaction.is_named(name.user):
+                await records.drop(name)
+            else:
+                await records.redact(name, clean)
+        finally:
+            await ledger.release_lease(name.lease, token)
+    await records.redact_shared(redaction.is_named, clean)
 
 
 async def _forget_in(ledger: Ledger, redaction: Redaction, key: str) -> None:

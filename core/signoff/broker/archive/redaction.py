@@ -60,7 +60,7 @@ class Redaction:
             theirs: Whether it is about a request of theirs.
         """
         fields: dict[str, Any] = json.loads(text)
-        if theirs or self._is(fields.get("by")):
+        if theirs or self.is_named(fields.get("by")):
             more = fields.get("more", {})
             fields["more"] = {name: more[name] for name in _KEPT if name in more}
             fields["why"] = ""
@@ -78,15 +78,16 @@ class Redaction:
     def owns(self, fields: Mapping[str, Any]) -> bool:
         """Say whether a run, an approval or a grant is about a request of the person."""
         inner = (fields.get("origin"), fields.get("scope"), fields)
-        return any(self._is(one.get("user")) for one in inner if isinstance(one, Mapping))
+        return any(self.is_named(one.get("user")) for one in inner if isinstance(one, Mapping))
 
-    def _is(self, value: object) -> bool:
+    def is_named(self, value: object) -> bool:
+        """Say whether a value is a name of the person, and nothing else."""
         return isinstance(value, str) and value.casefold() in self._folded
 
     def _in(self, value: object) -> bool:
         match value:
             case str():
-                found = self._is(value) or self._form.search(value) is not None
+                found = self.is_named(value) or self._form.search(value) is not None
                 return found or self._in(_stated(value))
             case dict():
                 return any(self._in(one) for pair in value.items() for one in pair)
@@ -100,12 +101,14 @@ class Redaction:
                 if self._in(_stated(value)):
                     return ""  # nothing of what was signed can be taken out
                 return (
-                    self.placeholder if self._is(value) else self._form.sub(self.placeholder, value)
+                    self.placeholder
+                    if self.is_named(value)
+                    else self._form.sub(self.placeholder, value)
                 )
             case list():
                 return [self._clean(one, theirs) for one in value]
             case dict():
-                own = theirs or any(self._is(value.get(name)) for name in _WHO)
+                own = theirs or any(self.is_named(value.get(name)) for name in _WHO)
                 return {
                     self._clean(name, False): _blank(one)
                     if own and name in _WORDS

@@ -75,8 +75,6 @@ class Commands(Protocol):
 
     def scan_iter(self, match: str, count: int, _type: str | None = None) -> AsyncIterator[str]: ...
 
-    async def script_load(self, script: str) -> str: ...
-
     async def smembers(self, name: str) -> set[str]: ...
 
     async def set(self, name: str, value: str, *, px: int | None = None) -> bool | None: ...
@@ -118,7 +116,7 @@ class Commands(Protocol):
         self,
         name: str,
         min: str | int,
-        max: str | int,
+        max: str | float,
         *,
         start: int | None = None,
         num: int | None = None,

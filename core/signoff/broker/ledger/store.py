@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.resources import files
 from typing import Any, Protocol, Self, cast
 
@@ -16,9 +17,9 @@ import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from signoff.broker.ledger.pipeline import Wire
+from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.server.address import SCHEME, open_pool
+from signoff.broker.server.address import SCHEME, connect_anew, open_pool
 from signoff.core.base.errors import LedgerUnavailable
 
 _SCRIPTS = {
@@ -47,6 +48,10 @@ _SCRIPTS = {
         "prune",
         "compact",
         "dump",
+        "session_make",
+        "session_append",
+        "session_read",
+        "session_drop",
     )
 }
 _SHAS = {
@@ -163,7 +168,11 @@ class Store:
     ) -> None:
         self.client = client
         self._commands = cast("Commands", client)
-        self._wire = Wire(self._commands, mark=f"{prefix}replicated" if replica else "")
+        self._wire = Wire(
+            self._commands,
+            mark=f"{prefix}replicated" if replica else "",
+            connect_anew=partial(connect_anew, client.connection_pool),
+        )
         self.prefix = prefix
         self.replica = replica
         self._clock = clock
@@ -235,9 +244,9 @@ class Store:
             ]
             if unknown:
                 # A Redis that was started anew has no scripts. What it did do is not done twice.
-                await self._commands.script_load(_SCRIPTS[name])
-                again = await self._pipelined(name, [calls[place] for place in unknown])
-                for place, one in zip(unknown, again, strict=True):
+                load = ("SCRIPT", "LOAD", _SCRIPTS[name])
+                again = await self._pipelined(name, [calls[place] for place in unknown], load)
+                for place, one in zip(unknown, again[1:], strict=True):
                     results[place] = one
             for one in results:
                 if isinstance(one, Exception):
@@ -248,11 +257,13 @@ class Store:
         """Run one script once."""
         return (await self.scripts(name, [args]))[0]
 
-    async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def _pipelined(
+        self, name: str, calls: Sequence[Sequence[str | int]], *before: Command
+    ) -> list[Any]:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
+        commands = [*before, *((*start, *args) for args in calls)]
         # Leases and counters that a failover loses are lost to everybody: commits are fenced.
-        durable = name == "commit"
-        return await self._wire.send([(*start, *args) for args in calls], durable=durable)
+        return await self._wire.send(commands, durable=name == "commit")
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
         return (await self._all(command))[0]
@@ -301,7 +312,7 @@ class Store:
         with translated():
             return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
 
-    async def below(self, key: str, score: int, *, limit: int) -> list[str]:
+    async def below(self, key: str, score: float, *, limit: int) -> list[str]:
         """Return the first members of an index whose score is not above this one."""
         with translated():
             return await self._commands.zrangebyscore(

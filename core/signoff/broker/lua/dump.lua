@@ -8,6 +8,7 @@ local found, cursor, seen = {t[1] * 1000 + math.floor(t[2] / 1000)}, '0', {}
 local read = {
   string = function(key) return redis.call('GET', key) end,
   hash = function(key) return redis.call('HGETALL', key) end,
+  list = function(key) return redis.call('LRANGE', key, 0, -1) end,
   set = function(key) return redis.call('SMEMBERS', key) end,
   zset = function(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end,
   stream = function(key)

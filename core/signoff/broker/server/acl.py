@@ -33,6 +33,12 @@ FAMILIES: Final[Mapping[str, str]] = {
     "requests:*": _ALL,
     "sessions": _ALL,
     "proposals": _ALL,
+    # Sessions of agents; the channels process ends those that are over.
+    "session:*": _ALL,
+    "history:*": _ALL,
+    "state:*": _ALL,
+    "listed": _ALL,
+    "listed:*": _ALL,
     "grant:*": _ROUTING,
     "grants": _ROUTING,
     "scope:*": _ROUTING,

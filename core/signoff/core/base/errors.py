@@ -55,7 +55,8 @@ SignoffError
 │   ├── ArchiveBroken           a file of the archive is missing, changed or not the ledger's
 │   ├── NotArchived             nothing in the archive has this id
 │   ├── ErasureRefused          somebody's data is still needed
-│   └── BackupRefused           a backup cannot be made, read, or restored there
+│   ├── BackupRefused           a backup cannot be made, read, or restored there
+│   └── SessionsNotMoved        ADK's sessions cannot be moved into Redis now
 ├── AccessError
 │   ├── InvalidToken            nobody may have such an API token
 │   └── TokenNotFound           no API token has this id
@@ -422,6 +423,10 @@ class ErasureRefused(LedgerError):
 
 class BackupRefused(LedgerError):
     """A backup cannot be made or read, or the Redis that it goes into is not empty."""
+
+
+class SessionsNotMoved(LedgerError):
+    """There is nothing to move, somebody uses the sessions, or their file cannot be read."""
 
 
 class AccessError(SignoffError):

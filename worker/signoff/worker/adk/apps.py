@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import structlog
 from google.adk.agents.base_agent import BaseAgent
@@ -22,25 +25,36 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 
+from signoff.broker.ledger.store import Store
 from signoff.core.base.errors import AppNotFound, ConfigError
 from signoff.worker.adk.inspection import concerns, is_resumable
 from signoff.worker.adk.sessions.database import POSTGRES, TextSessionService
+from signoff.worker.adk.sessions.ledger import LedgerSessionService
 from signoff.worker.adk.sessions.redis import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
 from signoff.worker.agent_folders import app_names, load_problem
 
 log = structlog.get_logger(__name__)
 
+_A2A: Final = "google.adk.agents.remote_a2a_agent"
 
-def session_service(url: str, folder: Path) -> BaseSessionService:
+
+def session_service(url: str, folder: Path, store: Store | None = None) -> BaseSessionService:
     """Return ADK's session service for a URL, as `adk api_server --session_service_uri` does.
 
     SQLite and Redis get services of our own, for many runs at once, and PostgreSQL one that keeps
     every text.
 
+    Args:
+        url: The URL; "" for the ledger's Redis.
+        folder: The folder of the agents.
+        store: The ledger's, which the URL "" needs.
+
     Raises:
         ConfigError: ADK does not take this URL.
     """
+    if not url and store is not None:
+        return LedgerSessionService(store)
     try:
         if url.startswith("sqlite:///"):
             return PatientSqliteSessionService(Path(url.removeprefix("sqlite:///")))
@@ -101,6 +115,7 @@ class Apps:
         self._memory = InMemoryMemoryService()
         self._runners: dict[str, Runner] = {}
         self._plain: dict[str, Runner] = {}
+        _settle_optional_imports()
 
     def runner(self, name: str) -> Runner:
         """Return the runner of an app.
@@ -183,6 +198,19 @@ class Apps:
             await close()
 
 
+def _settle_optional_imports() -> None:
+    """Let ADK find out at once what is not installed.
+
+    It imports the agents of A2A for each node of each turn
+    (google.adk.workflow.utils._workflow_graph_utils), and Python tries anew what has failed: 1.6 ms
+    each time. An entry None says that there is no such module.
+    """
+    try:
+        importlib.import_module(_A2A)
+    except ImportError:
+        sys.modules[_A2A] = None  # type: ignore[assignment] # Python's own way to say so
+
+
 def _resumable() -> ResumabilityConfig:
     """Return the setting by which ADK writes checkpoints, without its warning that it is new."""
     with warnings.catch_warnings():
@@ -191,13 +219,11 @@ def _resumable() -> ResumabilityConfig:
 
 
 def open_apps(
-    folder: Path, sessions: str, artifacts: str, plugin: Callable[[], BasePlugin]
+    folder: Path, sessions: BaseSessionService, artifacts: str, plugin: Callable[[], BasePlugin]
 ) -> Apps:
-    """Return the apps of a folder, with the services behind these URLs.
+    """Return the apps of a folder, with their sessions, and the artifacts behind a URL.
 
     Raises:
-        ConfigError: ADK does not take one of the URLs.
+        ConfigError: ADK does not take the URL.
     """
-    return Apps(
-        folder, session_service(sessions, folder), plugin, artifact_service(artifacts, folder)
-    )
+    return Apps(folder, sessions, plugin, artifact_service(artifacts, folder))

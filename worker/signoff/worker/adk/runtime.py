@@ -47,6 +47,7 @@ from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
 from signoff.worker.adk.repair import lost_results, missing_events
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
+from signoff.worker.adk.sessions.ledger import latest, lease_held
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
 from signoff.worker.port import Fence, Turn
@@ -89,6 +90,10 @@ class AdkRuntime:
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
+        with lease_held():
+            return await self._start(run, fence)
+
+    async def _start(self, run: Run, fence: Fence) -> Turn:
         runner = self.apps.runner(run.app)
         session = await self._session(run)
         if session is None:
@@ -133,6 +138,10 @@ class AdkRuntime:
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
+        with lease_held():
+            return await self._resume(run, approvals, fence)
+
+    async def _resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
         runner = self.apps.runner(run.app)
         session = await self._session(run)
         if session is None:
@@ -341,9 +350,7 @@ class AdkRuntime:
         return await self.guard.as_they_are(session, standing)
 
     async def _session(self, run: Run) -> Session | None:
-        return await self.apps.sessions.get_session(
-            app_name=run.app, user_id=run.user, session_id=run.session
-        )
+        return await latest(self.apps.sessions, run.app, run.user, run.session)
 
     async def _drain(
         self,

@@ -348,8 +348,8 @@ def erase(
     else:
         say(
             f"Erased: {done.lines:,} lines in {done.files:,} files of the archive now say "
-            f"{done.placeholder}. Backups, mailboxes, Slack and the agents' sessions have copies "
-            "of their own."
+            f"{done.placeholder}. Backups, mailboxes, Slack and sessions in another store than "
+            "Redis have copies of their own."
         )
 
 

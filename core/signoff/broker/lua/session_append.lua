@@ -1,0 +1,37 @@
+-- Put an event behind the others of a session, with what it sets in the states, if nobody else has
+-- written to the session since it was read.
+-- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
+-- ARGV[4] "<made> <events>" as it was read, or "" where that is not known
+-- ARGV[5] id of the last event that is known   ARGV[6] seconds since the epoch at which it was read:
+--   both count where ARGV[4] is ""
+-- ARGV[7] id of the event   ARGV[8] the event   ARGV[9] its seconds since the epoch
+-- ARGV[10..12] how many fields of state follow for the session, the app and the user: name, value, ...
+-- Returns {"ok", made, events}, {"gone"} or {"stale"}.
+local p, session, history = KEYS[1], KEYS[1] .. 'session:' .. ARGV[1], KEYS[1] .. 'history:' .. ARGV[1]
+local made, last, read, app, user = unpack(redis.call('HMGET', session, 'made', 'last', 'at', 'app', 'user'))
+if not made then return {'gone'} end
+local count = redis.call('LLEN', history)
+if ARGV[4] == '' then
+  if tonumber(read) > tonumber(ARGV[6]) and (last or '') ~= ARGV[5] then return {'stale'} end
+elseif ARGV[4] ~= made .. ' ' .. count then
+  -- Sent again because its answer was lost on the way: it is the last one already.
+  if last == ARGV[7] and ARGV[4] == made .. ' ' .. (count - 1) then return {'ok', made, count} end
+  return {'stale'}
+end
+local at = 13
+local function set(key, fields)
+  for i = 1, tonumber(fields) do
+    redis.call('HSET', key, ARGV[at], ARGV[at + 1])
+    at = at + 2
+  end
+end
+count = redis.call('RPUSH', history, ARGV[8])
+redis.call('HSET', session, 'last', ARGV[7], 'at', ARGV[9])
+set(session, ARGV[10])
+set(p .. 'state:' .. ARGV[2], ARGV[11])
+set(p .. 'state:' .. ARGV[3], ARGV[12])
+if ARGV[11] ~= '0' then redis.call('HSET', p .. 'state:' .. ARGV[2], 'app', app, 'user', '') end
+if ARGV[12] ~= '0' then redis.call('HSET', p .. 'state:' .. ARGV[3], 'app', app, 'user', user) end
+redis.call('ZADD', p .. 'listed', ARGV[9], ARGV[1])
+redis.call('ZADD', p .. 'listed:' .. ARGV[3], ARGV[9], ARGV[1])
+return {'ok', made, count}

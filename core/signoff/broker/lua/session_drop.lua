@@ -1,0 +1,18 @@
+-- Delete a session.
+-- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of its user: hashes
+-- ARGV[3] seconds since the epoch, or "": only if nothing was written to it since, nobody runs it, and
+--   the ledger has no run of it
+-- Returns whether it is gone.
+local p, session = KEYS[1], KEYS[1] .. 'session:' .. ARGV[1]
+local at, app, user, id = unpack(redis.call('HMGET', session, 'at', 'app', 'user', 'id'))
+if ARGV[3] ~= '' and at then
+  local name = app .. '\0' .. user .. '\0' .. id
+  if tonumber(at) > tonumber(ARGV[3]) or redis.call('EXISTS', p .. 'lease:' .. name) == 1
+    or redis.call('ZLEXCOUNT', p .. 'sessions', '[' .. name .. '\0', '[' .. name .. '\0\255') > 0 then
+    return 0
+  end
+end
+redis.call('DEL', session, p .. 'history:' .. ARGV[1])
+redis.call('ZREM', p .. 'listed', ARGV[1])
+redis.call('ZREM', p .. 'listed:' .. ARGV[2], ARGV[1])
+return 1
