@@ -91,6 +91,7 @@ COMMANDS = {
     "people enroll",
     "people erase",
     "people list",
+    "people reseal",
     "people sign-out",
     "people unenroll",
     "policy diff",

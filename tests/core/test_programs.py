@@ -141,5 +141,5 @@ def test_its_run_ends_with_the_decision() -> None:
 
 def test_only_those_who_know_programs_act_on_them() -> None:
     """The record says so, and an earlier release leaves it alone."""
-    assert opened().needs == 1
-    assert '"needs":1' in opened().model_dump_json(exclude_defaults=True)
+    assert opened().needs == 2
+    assert '"needs":2' in opened().model_dump_json(exclude_defaults=True)

@@ -11,7 +11,16 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "People and policies": ("people", "policy"),
     "Set up": ("config", "doctor", "slack", "redis", "tokens", "aap", "webhooks", "api"),
     "Processes": ("worker", "channels", "gateway", "health"),
-    "Watch and look after": ("top", "tail", "mail", "audit", "receipt", "archive", "ledger"),
+    "Watch and look after": (
+        "top",
+        "tail",
+        "mail",
+        "audit",
+        "receipt",
+        "archive",
+        "ledger",
+        "sessions",
+    ),
 }
 """The headings of `signoff --help`, with the commands below each."""
 
@@ -78,6 +87,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "people back": ("signoff people back mara",),
     "people enroll": ("signoff people enroll mara",),
     "people unenroll": ("signoff people unenroll mara",),
+    "people reseal": ("signoff people reseal",),
     "people sign-out": ("signoff people sign-out mara",),
     "people erase": ('signoff people erase nora --reason "request of 3 March"',),
     "policy explain": (
@@ -132,6 +142,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "archive show": (f"signoff archive show {_RUN}",),
     "archive verify": ("signoff archive verify",),
     "archive export": (f"signoff archive export --of {_RUN} > run.jsonl",),
+    "sessions move": ("signoff sessions move",),
     "ledger rebuild": ("signoff ledger rebuild",),
     "ledger backup": ("signoff ledger backup ledger.rdb",),
     "ledger restore": ("signoff ledger restore ledger.rdb",),

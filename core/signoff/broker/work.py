@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from signoff.broker import stages
 from signoff.broker.old_work import for_last_release, known_now, of_last_release
@@ -796,7 +796,9 @@ Work = (
     | ResumeRun
 )
 
-_ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator="work")])
+_ANY: Final[TypeAdapter[Work]] = TypeAdapter(
+    Annotated[Work, Field(discriminator="work")], config=ConfigDict(defer_build=True)
+)
 
 
 def body_of(work: Work) -> str:

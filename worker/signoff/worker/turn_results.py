@@ -12,6 +12,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
 from signoff.core.approvals.run import WHOLE_APP, Run
+from signoff.core.base.errors import CallChanged
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
@@ -70,7 +71,7 @@ def turn_ended(
             # The rejection may be the very answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
-        approval = _open(change, pause, proposer, now=now, hide=hide)
+        approval = _open(change, run, pause, proposer, now=now, hide=hide)
         opened.append(approval.id)
         if proposer is not None and approval.supersedes:
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
@@ -96,6 +97,7 @@ def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
 
 def _open(
     change: Change,
+    run: Run,
     pause: Pause,
     proposer: Approval | None,
     *,
@@ -114,7 +116,9 @@ def _open(
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
+        request=run.message,
         hide=hide,
+        declared=pause.declared,
     )
     change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval
@@ -173,8 +177,37 @@ def asked_anew(
             change.put(after, was=one).put(question, was=None).note(noted)
             change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id
-    if not replaced:
+    return _waits_for(change, run, approvals, replaced) if replaced else None
+
+
+def changed(
+    run: Run, approvals: Sequence[Approval], found: CallChanged, *, now: datetime
+) -> Change | None:
+    """Return the change that asks again about a call that would run otherwise than was approved.
+
+    Returns:
+        None if it does not wait to be run any more.
+    """
+    was = next((one for one in approvals if one.id == found.approval), None)
+    if was is None or not was.is_to_run:
         return None
+    after, question, noted = was.ask_about_change(
+        was.call.model_copy(update={"args": found.arguments}),
+        agent=found.agent,
+        declared=found.declared,
+        made=found.made,
+        why=found.why,
+        now=now,
+    )
+    change = Change().put(after, was=was).put(question, was=None).note(noted)
+    change.send(RouteApproval(approval=question.id))
+    return _waits_for(change, run, approvals, {was.id: question.id})
+
+
+def _waits_for(
+    change: Change, run: Run, approvals: Sequence[Approval], replaced: Mapping[str, str]
+) -> Change:
+    """Let a run wait for the questions that have taken the places of earlier ones."""
     decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
     return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
 
@@ -260,9 +293,7 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
             change.send(RouteApproval(approval=question.id))
             asked.append((one.id, question.id))
     if asked:
-        replaced = dict(asked)
-        decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
-        change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+        _waits_for(change, run, approvals, dict(asked))
     return change
 
 

@@ -42,7 +42,6 @@ from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
-from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
 from signoff.core.routing.departures import stand_in, too_few
@@ -170,8 +169,13 @@ class Router:
             if decision is None or decision.proposal is None:
                 return False
             person = self._decisions.directory.get(decision.by)
-            same = digest(before.call.name, decision.proposal) == approval.digest
-            if person is None or not same:
+            proposed = approval.digest_of(
+                before.call.name,
+                decision.proposal,
+                origin=before.origin,
+                declared=before.declared,
+            )
+            if person is None or proposed != approval.digest:
                 return False
             move = TakeEdit(reason=f"it is what the rejection of {before.id} proposed")
             actor = Actor(person, decision.channel)

@@ -43,6 +43,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "slack.app_token",
         "slack.signing_secret",
         "inbox.secret_key",
+        "inbox.secret_key_previous",
         "inbox.oidc.client_secret",
     ),
     # Redis, what answers come in with, and the page; sessions and agents for ADK's API.

@@ -87,7 +87,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "directory": _ALL,
     "vacancies": "C",
     "policies": "C",
-    "freezes": "wcg",
+    "freezes": "wcG",
     # Signing in, and what lets somebody in.
     "factor:*": "G",
     "passkey:*": "G",

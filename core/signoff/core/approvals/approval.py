@@ -21,6 +21,7 @@ from signoff.core.approvals.hidden import call_without_hidden, values_without_hi
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
     FIRST,
+    LONGEST_REQUEST,
     SECOND,
     Asked,
     Assurance,
@@ -95,6 +96,9 @@ _CHANNELS: Final = {"email": "mail", "slack": "Slack"}
 _SHORT: Final = 160
 """Characters that every channel shows in one piece."""
 
+_WIDE: Final = 1
+"""What an approval needs whose digest is over more than the call."""
+
 _HANDOFF_EVENTS: Final = {
     Handoff.STARTED: What.STARTED,
     Handoff.FINISHED: What.FINISHED,
@@ -114,9 +118,12 @@ class Approval(Value):
         origin: The run, session and call it belongs to.
         kind: What is asked for: a confirmation, input, or the result of a long-running call.
         call: The tool and the arguments, as shown and as they will run.
-        digest: `signoff.core.payloads.digest` of the call.
+        digest: SHA-256 over the call, its agent, app and requester, and what the tool declares; see
+            `digest_of`.
+        declared: SHA-256 over the parameters that the tool declares, "" where they are not known.
         hint: The tool's own words for the approver.
         said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        request: What the requester wrote to the agent, at most 500 characters.
         hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
@@ -172,8 +179,10 @@ class Approval(Value):
     kind: Kind = Kind.CONFIRMATION
     call: ToolCall
     digest: str
+    declared: str = ""
     hint: str = ""
     said: str = ""
+    request: str = ""
     hide: Hidden = ()
     template: JsonValue = None
     state: State = State.PENDING
@@ -224,6 +233,38 @@ class Approval(Value):
             "args": dict(self.call.args),
             "user": self.origin.user,
         }
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its digest is over more than the tool and the arguments."""
+        return self.needs >= _WIDE
+
+    def digest_of(
+        self,
+        tool: str,
+        args: Mapping[str, JsonValue],
+        *,
+        origin: Origin | None = None,
+        declared: str | None = None,
+    ) -> str:
+        """Return the digest that this approval would have, were it about a call.
+
+        Earlier releases took it over the tool and the arguments alone; what they have opened keeps
+        such a digest.
+
+        Args:
+            tool: The tool.
+            args: Its arguments.
+            origin: Where the call comes from; None for where this one does.
+            declared: What the tool declares; None for what this approval has.
+
+        Raises:
+            NotCanonical: The arguments have no digest.
+        """
+        if not self.is_wide:
+            return digest(tool, args)
+        declares = self.declared if declared is None else declared
+        return _wide_digest(tool, args, origin or self.origin, declares)
 
     @property
     def hides(self) -> Hidden:
@@ -593,8 +634,10 @@ class Approval(Value):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
+        request: str = "",
         hide: Hidden = (),
         program: Program | None = None,
+        declared: str = "",
     ) -> Moved:
         """Open an approval for a call that waits.
 
@@ -607,15 +650,17 @@ class Approval(Value):
             origin=origin,
             kind=kind,
             call=call,
-            digest=digest(call.name, call.args),
+            digest=_wide_digest(call.name, call.args, origin, declared),
+            declared=declared,
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
+            request=words_of(request, LONGEST_REQUEST),
             hide=hide,
             template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
             program=program,
-            needs=PROGRAMS if program is not None else 0,
+            needs=PROGRAMS if program is not None else _WIDE,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
         if kind is not Kind.CONFIRMATION:
@@ -1144,11 +1189,13 @@ class Approval(Value):
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
         )
 
     def expire(
@@ -1175,10 +1222,12 @@ class Approval(Value):
             kind=self.kind,
             hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1201,10 +1250,48 @@ class Approval(Value):
             hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
             f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
+        )
+        return after, question, (*noted, *opened)
+
+    def ask_about_change(
+        self, call: ToolCall, *, agent: str, declared: str, made: str, why: str, now: datetime
+    ) -> tuple[Approval, Approval, tuple[Event, ...]]:
+        """Give up a yes to a call that would now run otherwise, and ask about it as it would run.
+
+        Args:
+            call: What would run.
+            agent: The agent that would call it.
+            declared: What the tool declares by now; see `declared`.
+            made: See `Origin.made`.
+            why: What has changed, as a sentence.
+            now: The present.
+
+        Returns:
+            The approval, another one for the call that is not routed yet, and the events of both.
+
+        Raises:
+            NotCanonical: The arguments have no digest.
+        """
+        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
+        more = {"expired": self.origin.expired + 1, "agent": agent, "made": made}
+        question, opened = self.open(
+            self.origin.model_copy(update=more),
+            call,
+            kind=self.kind,
+            hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
+            f"{self.own_hint}".rstrip(),
+            said=self.said,
+            hide=self._hides_ever,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+            declared=declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1512,3 +1599,13 @@ class Approval(Value):
 
 Moved = tuple[Approval, tuple[Event, ...]]
 """What a move returns: the next approval, and the events to record."""
+
+
+def _wide_digest(tool: str, args: Mapping[str, JsonValue], origin: Origin, declared: str) -> str:
+    about: dict[str, JsonValue] = {
+        "agent": origin.agent,
+        "app": origin.app,
+        "requester": origin.user,
+        "declared": declared,
+    }
+    return digest(tool, args, about)

@@ -51,7 +51,7 @@ class Handoff(StrEnum):
     EXPIRED = "expired"
     """The yes was older than it is good for before the call could be started; it is asked again."""
     VOID = "void"
-    """Nothing proves that the answer was given (its receipt does not count); it is asked again."""
+    """The answer is not proven, or the call has changed since; it is asked again."""
     FAILED = "failed"
 
 

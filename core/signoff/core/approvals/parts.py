@@ -17,6 +17,7 @@ INPUT: Final = "adk_request_input"
 """The name of a request for input: in ADK's session, in policies and in digests."""
 
 LONGEST_TEXT: Final = 2_000
+LONGEST_REQUEST: Final = 500
 """Characters of a comment, a reason or the agent's words that are kept."""
 
 FIRST: Final = frozenset({"email", "slack"})
@@ -355,10 +356,10 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tup
     return tuple(cards.values())
 
 
-def words_of(agent: str) -> str:
-    """Return what an agent has said as it is kept: at most 2,000 characters, the rest left out."""
-    text = agent.encode("utf-8", "replace").decode().strip()
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+def words_of(said: str, longest: int = LONGEST_TEXT) -> str:
+    """Return what somebody has said as it is kept: the rest is left out."""
+    text = said.encode("utf-8", "replace").decode().strip()
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def approval_id(origin: Origin) -> str:

@@ -33,6 +33,7 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   │   └── CallChanged         it has changed since it was asked about, and is asked about again
 │   ├── ApprovalExpired         the yes is older than it is good for
 │   ├── ReceiptRefused          nothing proves that the yes was given
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
@@ -81,10 +82,13 @@ Each message says what happened, to which approval or setting, and what to do ab
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from signoff.core.base.freezes import Freeze
 
 
@@ -285,6 +289,37 @@ class SessionGone(RunError):
 
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
+
+
+class CallChanged(DigestMismatch):
+    """A call would run otherwise than it was approved; it was not started, and is asked again.
+
+    Args:
+        approval: The id of the approval.
+        why: What has changed, as a sentence.
+        arguments: What it would run with.
+        agent: The agent that would call it.
+        declared: What the tool declares by now.
+        made: The digest of the call in the session; see `Origin.made`.
+    """
+
+    def __init__(
+        self,
+        approval: str,
+        why: str,
+        *,
+        arguments: Mapping[str, JsonValue],
+        agent: str,
+        declared: str,
+        made: str,
+    ) -> None:
+        super().__init__(f"Approval {approval}: {why} It was not run.")
+        self.approval = approval
+        self.why = why
+        self.arguments = dict(arguments)
+        self.agent = agent
+        self.declared = declared
+        self.made = made
 
 
 class ApprovalExpired(RunError):
