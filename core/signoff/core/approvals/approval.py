@@ -1287,6 +1287,7 @@ class Approval(Value):
             hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
             f"{self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
