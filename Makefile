@@ -2,6 +2,7 @@
 #
 #   make demo                              one approval, from the agent's question to its last word
 #   make demo REPLY="reject over budget"   the same, without asking at the terminal
+#   make demo OPEN=1                       the same, and then the page, until Ctrl-C
 #   make demo APP=time_off REPLY="approve 3" MESSAGE="I need 5 days off"
 #   make test [ARGS="-k mail"]             the tests
 #   make soak                              the tests that take long: many deaths, browsers, peers
@@ -24,6 +25,7 @@ LOCKED := --constraint constraints.txt
 demo: export DEMO_REPLY := $(value REPLY)
 demo: export DEMO_MESSAGE := $(value MESSAGE)
 demo: export DEMO_APP := $(value APP)
+demo: export DEMO_OPEN := $(value OPEN)
 
 # Containers often set it; then every process that the tests start compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,6 +49,7 @@ demo: $(VENV)/.runtime
 	if [ -n "$$DEMO_APP" ]; then set -- "$$@" --app "$$DEMO_APP"; fi; \
 	if [ -n "$$DEMO_MESSAGE" ]; then set -- "$$@" --message "$$DEMO_MESSAGE"; fi; \
 	if [ -n "$$DEMO_REPLY" ]; then set -- "$$@" --reply "$$DEMO_REPLY"; fi; \
+	if [ -n "$$DEMO_OPEN" ]; then set -- "$$@" --open; fi; \
 	exec $(BIN)/signoff "$$@"
 
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
@@ -107,12 +110,12 @@ $(BIN)/python:
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Signoff and what it needs; the first time this takes a minute or two."
-	@$(PIP) install $(LOCKED) --editable '.[adk,ces]'
+	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Signoff with the tools that test it; the first time this takes a minute or two."
-	@$(PIP) install $(LOCKED) --editable '.[adk,ces,otel,postgres]' --group dev
+	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces,otel,postgres]' --group dev
 	@touch $@ $(VENV)/.runtime
 
 # Everything that the runtime, the extras and the tools bring along, in exact versions. The pin of

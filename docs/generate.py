@@ -23,6 +23,7 @@ from pydantic_core import PydanticUndefined
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from signoff.broker.monitoring.metrics import METRICS
+from signoff.cli.command_help import EXAMPLES
 from signoff.core.base.durations import Span, format_duration
 from signoff.core.policies.policy import Policy
 
@@ -318,6 +319,8 @@ def _command_section(words: tuple[str, ...], command: Command) -> str:
                 usage += f" {name}" if one.required else f" [{name}]"
         text = inspect.cleandoc(command.help or "").partition("\f")[0].strip()
         lines += [*text.splitlines(), "", f"    {usage}", ""]
+        if examples := EXAMPLES.get(" ".join(words)):
+            lines += ["For example:", "", "```sh", *examples, "```", ""]
     rows = []
     for one in command.params:
         if not isinstance(one, TyperArgument | TyperOption) or one.hidden or "--help" in one.opts:

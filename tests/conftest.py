@@ -52,6 +52,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.get(item.path.relative_to(root).parts[0], len(LONG)))
 
 
+@pytest.fixture(scope="session")
+def made_secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of secrets as examples/deploy/make-secrets makes it; nobody changes it."""
+    from composed import make_secrets
+
+    folder = tmp_path_factory.mktemp("installation") / "secrets"
+    make_secrets(folder)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def restored_log() -> Iterator[None]:
     """The log of the tests as it was: commands configure it for the whole process."""

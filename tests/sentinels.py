@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,13 @@ class Server:
         self._arguments = arguments
         data = folder / str(self.port)
         data.mkdir()
-        lines = {"port": str(self.port), "bind": "127.0.0.1", "dir": str(data), **settings}
+        lines = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(data),
+            "logfile": str(data / "log"),
+            **settings,
+        }
         self.file.write_text(
             "".join(f"{key.replace('_', '-')} {one}\n" for key, one in lines.items())
         )
@@ -100,9 +106,13 @@ class Group:
         await self._until(lambda: following(new) > 0)
         self._dead = old
 
+    def restart(self) -> None:
+        """Start the one that was killed anew; it takes itself for the primary, for some seconds."""
+        self._dead.start()
+
     async def recover(self) -> None:
         """Start the one that was killed anew, and wait until it follows the present primary."""
-        self._dead.start()
+        self.restart()
         await self._until(lambda: following(self.primary()) == len(self.servers) - 1)
 
     async def _until(self, wanted: Callable[[], bool]) -> None:
@@ -130,9 +140,10 @@ def replicated(
     servers += [Server(folder, program, **kept, **follow) for _ in range(replicas)]
     watching = [Server(folder, program, "--sentinel") for _ in range(sentinels)]
     for one in watching:
+        # Sentinels connect to a new primary within a second: with less they take it for dead.
         rules = (
             f"monitor {NAME} 127.0.0.1 {first} {sentinels // 2 + 1}",
-            f"down-after-milliseconds {NAME} 700",
+            f"down-after-milliseconds {NAME} 2000",
             f"failover-timeout {NAME} 3000",
         )
         with one.file.open("a") as file:
@@ -147,6 +158,10 @@ def replicated(
             time.sleep(0.02)
         for one in watching:
             one.start()
+            with suppress(redis.ResponseError):  # before Redis 7
+                # They let a server that comes back follow after 2 s, and not after 10.
+                periods = ("publish-period", 500, "info-period", 1000)
+                one.client.execute_command("SENTINEL DEBUG", *periods)  # type: ignore[no-untyped-call]
         while any(not _knows(one, replicas, sentinels) for one in watching):
             assert time.monotonic() < deadline, "the Sentinels do not find each other"
             time.sleep(0.05)

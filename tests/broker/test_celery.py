@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from signoff.broker import stages
 from signoff.broker.doorbells.celery import RING_EXPIRES, CeleryBell, make_celery, queues
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.server.embedded import free_port
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.testing import VirtualClock
 
 RunWorker = Callable[[], AbstractContextManager[None]]
@@ -64,19 +65,20 @@ def purge(app: Celery) -> int:
 @pytest.fixture
 def run_worker(broker_url: str, redis_url: str, prefix: str) -> RunWorker:
     """A context: a worker in a process of its own, stopped as a service manager would."""
+    return partial(working, broker_url, redis_url, prefix)
 
-    @contextmanager
-    def run() -> Iterator[None]:
-        process = subprocess.Popen([sys.executable, WORKER, broker_url, redis_url, prefix])
-        try:
-            yield
-            process.terminate()
-            assert process.wait(timeout=60) == 0
-        finally:
-            process.kill()
-            process.wait()
 
-    return run
+@contextmanager
+def working(broker_url: str, redis_url: str, prefix: str) -> Iterator[None]:
+    """Run a worker in a process of its own, and stop it as a service manager would."""
+    process = subprocess.Popen([sys.executable, WORKER, broker_url, redis_url, prefix])
+    try:
+        yield
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def done(ledger: Ledger, count: int) -> set[str]:
@@ -246,6 +248,34 @@ async def test_what_others_put_into_a_queue_ends_nothing(
     if broker_url.startswith("redis:"):
         with redis.Redis.from_url(broker_url) as client:
             assert client.hgetall("unacked") == {}
+
+
+@pytest.mark.soak
+async def test_a_broker_that_dies_while_doorbells_are_in_hand(
+    ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """The worker goes on when it is back, also where it has not acknowledged what it received."""
+    go = f"{prefix}go"
+    with EmbeddedRedis(tmp_path / "broker") as server, redis.Redis.from_url(server.url) as client:
+        app = make_celery(server.url)
+        with working(server.url, redis_url, prefix):
+            await done(ledger, 1)
+            # Whether kombu fails depends on which of two connections is seen to break first.
+            for _ in range(5):
+                await ledger.commit(Change().send_raw("route", "hold", {}))
+                CeleryBell(app).ring_now("route")
+                assert await done(ledger, 1) == {"holding"}
+                # More than it has threads: two are received and have to wait.
+                for _ in range(5):
+                    CeleryBell(app).ring_now("route")
+                while client.hlen("unacked") < 2:  # noqa: ASYNC110 -- no signal for it
+                    await asyncio.sleep(0.02)
+                server.kill()
+                server.start()
+                client.flushall()
+                await ledger.store.client.rpush(go, "on")
+                assert await done(ledger, 1) == {"hold"}
+        app.close()
 
 
 @pytest.mark.parametrize("scheme", ["redis://127.0.0.1:{}/0", "amqp://guest:guest@127.0.0.1:{}//"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -19,6 +21,8 @@ from cli.conftest import Invoke
 from deciding import Desk
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.cli.command_help import EXAMPLES, GROUPS
+from signoff.cli.main import app
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
@@ -65,6 +69,7 @@ COMMANDS = {
     "grants show",
     "health",
     "inbox link",
+    "init",
     "ledger backup",
     "ledger rebuild",
     "ledger restore",
@@ -123,6 +128,7 @@ WITHOUT_JSON = {
     "config schema",
     "demo",
     "gateway",
+    "init",
     "mailbox reply",
 } | {
     "mailbox serve",
@@ -574,3 +580,47 @@ def test_mail_of_the_development_mailbox_is_listed_shown_and_answered(
             return (mail["From"], *recipients_of(mail))
 
     assert asyncio.run(answered()) == ("mara@example.com", "approvals+token@example.com")
+
+
+def test_each_command_has_examples_that_it_takes(tmp_path: Path) -> None:
+    """What the help says to type is parsed by the command it is about."""
+    (tmp_path / "ledger.rdb").touch()  # the one file that has to be there
+    root = typer.main.get_command(app)
+    assert set(EXAMPLES) == COMMANDS
+    for words, lines in EXAMPLES.items():
+        for line in lines:
+            given = shlex.split(line.partition(" > ")[0])
+            assert given[: 1 + len(words.split())] == ["signoff", *words.split()]
+            command = functools.reduce(
+                lambda group, word: group.commands[word],  # type: ignore[attr-defined]
+                words.split(),
+                root,
+            )
+            with command.make_context(words, given[1 + len(words.split()) :]):
+                pass
+
+
+def test_the_help_is_grouped_and_says_no_type_of_a_flag(invoke: Invoke) -> None:
+    """Each command stands below a heading; flags take no value; examples come last."""
+    shown = invoke("--help").stdout
+    places = [shown.index(f" {group} ") for group in GROUPS]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in shown
+    for help_ in (
+        shown,
+        invoke("run", "--help").stdout,
+        invoke("mail", "quarantine", "--help").stdout,
+    ):
+        assert "<bool>" not in help_
+    assert "signoff run finance" in invoke("run", "--help").stdout
+
+
+def test_the_shell_completes_commands_and_agents(settings_file: Path, invoke: Invoke) -> None:
+    """As bash asks, in the folder of the settings."""
+    for typed, at, expected in (
+        ("signoff approvals re", 2, {"reassign", "reject", "release", "remind", "review"}),
+        ("signoff run fin", 2, {"finance", "finance_strict"}),
+        ("signoff health g", 2, {"gateway"}),
+    ):
+        asked = {"_SIGNOFF_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
+        assert set(invoke(env=asked, prog_name="signoff").stdout.split()) == expected

@@ -39,7 +39,8 @@ def test_a_fault_names_the_policy_and_the_placeholder(
         loaded(tmp_path, f"{POLICY}{line}\n")
     (fault,) = caught.value.faults
     assert fault.key == f"policies[0].{key}".rstrip(".")
-    assert fault.message.startswith("policy 'payments': ")
+    assert f"policy 'payments': {key}".rstrip(": ") in str(fault)
+    assert "policies[" not in str(fault)
     assert said in fault.message
     assert "signoff.toml:" in fault.source
 

@@ -81,7 +81,7 @@ def test_every_secret_of_the_settings_has_its_processes() -> None:
     found = {path: {kind for kind in KINDS if gets(kind, path)} for path in NEEDED}
     assert found == NEEDED
     assert not any(gets(MAILBOX, path) for path in NEEDED)
-    assert set(WITHHELD) == {*KINDS, "mailbox"}
+    assert set(WITHHELD) == {*KINDS, "mailbox", "rules"}
 
 
 def test_the_documentation_says_the_same() -> None:

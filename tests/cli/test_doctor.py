@@ -268,6 +268,29 @@ def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path)
     assert [finding["about"] for finding in data["findings"]] == ["settings"]
 
 
+@pytest.mark.parametrize(
+    ("url", "level", "text"),
+    [
+        ("sqlite:///.signoff/sessions.db", "good", "can be used"),
+        ("sqlite:///signoff.toml", "broken", "file is not a database"),
+        ("sqlite:///signoff.toml/sessions.db", "broken", "no file can be made in"),
+        ("redis://:hunter2@127.0.0.1:{port}/0", "broken", "***@127.0.0.1"),
+        ("postgresql+asyncpg://me:hunter2@127.0.0.1:{port}/x", "broken", "SIGNOFF_SESSIONS__URL"),
+        ("nosuch+driver://here", "warning", "ADK opens it when a worker starts"),
+    ],
+)
+async def test_the_store_of_the_sessions_is_opened(
+    file: Path, url: str, level: str, text: str
+) -> None:
+    """What a worker could not open is broken here already, without its password."""
+    change(
+        file, "[email.smtp]", f'[sessions]\nurl = "{url.format(port=free_port())}"\n[email.smtp]'
+    )
+    (found,) = (await look(file))["sessions"]
+    assert (found.level, text in found.text) == (level, True), found
+    assert "hunter2" not in found.text
+
+
 def test_agents_that_do_not_load_are_broken(
     tmp_path: Path, redis_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,7 +326,7 @@ def test_agents_that_do_not_load_are_broken(
     assert findings["finance"]["level"] == "good"
     assert findings["bad"]["level"] == "broken"
     assert "no_such_module" in findings["bad"]["text"]
-    assert "ends does not load: SystemExit: 3" in findings["ends"]["text"]
+    assert "ends/agent.py:2: SystemExit: 3" in findings["ends"]["text"]
     assert findings["wrapped"]["level"] == "broken"
     assert "desk > clerk > pay: it asks for a confirmation inside" in findings["wrapped"]["text"]
     assert findings["gated"]["level"] == "warning"

@@ -295,7 +295,7 @@ def test_a_case_that_fails_says_what_is_otherwise(
         ('"cleo", "mara"', '"cleo", "mar"', "'mar' is not the id of anybody in [[people]]."),
         ('"Friday 17:30"\n[', '"Frday 17:30"\n[', "'Frday 17:30' is no moment"),
         ('tool = "reimburse"', "", "'tool' is missing. Add it to [[cases]]"),
-        ('end = "reject"', 'end = "rejected"', "cases[0].expect.end"),
+        ('end = "reject"', 'end = "rejected"', "expect.end"),
         ('name = "exp', "name = exp", "it is not TOML"),
         ("Europe/Berlin", "Europe/Berln", "there is no time zone 'Europe/Berln'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import redis
@@ -33,6 +34,22 @@ def test_the_written_urls_are_those_of_the_written_users(
     again = invoke(*line)
     assert (again.exit_code, "exists already" in again.output) == (2, True)
     assert (out / "users.acl").read_text() == users
+
+
+def test_the_users_of_containers_can_read_the_files(
+    settings_file: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    """Whatever the umask is, which the program sets so that nobody else reads what it keeps."""
+    out = tmp_path / "secrets"
+    before = os.umask(0o077)
+    try:
+        assert (
+            invoke("--config", str(settings_file), "redis", "acl", "--out", str(out)).exit_code == 0
+        )
+    finally:
+        os.umask(before)
+    assert {one.stat().st_mode & 0o777 for one in out.iterdir()} == {0o644}
+    assert out.stat().st_mode & 0o777 == 0o700
 
 
 def test_without_a_folder_it_prints_the_file(settings_file: Path, invoke: Invoke) -> None:

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from signoff.broker.ledger.follow import follow
 from signoff.broker.server.embedded import EmbeddedRedis, free_port
@@ -54,6 +56,21 @@ class Plant:
             command = name.partition("-")[0]
             await self.supervisor.signoff(name, command, env=self.environment)
         await self.supervisor.ready(*names, within=300)
+
+    @asynccontextmanager
+    async def answering(self, text: Callable[[EmailMessage], str]) -> AsyncIterator[None]:
+        """Answer each card while this lasts; what cannot be answered fails the test.
+
+        So does a process that ends.
+        """
+        async with asyncio.TaskGroup() as group:
+            besides = [
+                group.create_task(self.answer_everything(text)),
+                group.create_task(self.supervisor.watch()),
+            ]
+            yield
+            for one in besides:
+                one.cancel()
 
     async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
         """Answer each card at once, like a mail server that keeps trying; until cancelled."""
@@ -151,13 +168,19 @@ async def plant(
                 "GOOGLE_API_KEY": "",
             }
             parts = build(load_settings(settings))
-            async with Supervisor(grace=5) as supervisor:
+            output = stack.enter_context((folder / "processes.log").open("w"))
+            echo = partial(_write_line, output)
+            async with Supervisor(echo=echo, grace=5) as supervisor:
                 built = Plant(folder, parts, supervisor, mailbox, inbound, environment)
                 try:
                     await built.start(*processes)
                     yield built
                 finally:
                     await parts.ledger.close()
+
+
+def _write_line(output: TextIO, name: str, line: str) -> None:
+    print(f"{name}: {line}", file=output, flush=True)
 
 
 def _settings(

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-import yaml
+import redis
 
+from composed import composed, line_of, secret_files
 from deciding import Desk
-from services import missing
+from services import missing, program
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.broker.server.embedded import free_port
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
@@ -27,123 +32,224 @@ from signoff.core.approvals.events import What
 from worker.sessions.stores import postgres
 
 ROOT = Path(__file__).parents[2]
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text())[
-    "services"
-]
+COMPOSE = composed("mailbox")
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 HOME = "/srv/signoff"
-USER = "10001"
 ENDS = {What.COMPLETED, What.FAILED, What.IN_DOUBT}
+USERS: Final = {"redis": "999", "prometheus": "65534"}
+"""The users of the images that are not ours."""
+OURS: Final = "10001"
 
-Places = dict[str, str]
-"""Texts of compose.yaml, and what stands for them here: addresses of the other services."""
+_ETC: Final = ("group", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "ssl")
+_MADE: Final = {"dev", "etc", "proc", "run", "srv", "tmp"}
 
 
-def sandbox(service: dict[str, Any], volumes: Path) -> list[str]:
-    """Return what to put before the command of a service.
+@dataclass(frozen=True)
+class Host:
+    """What stands for the machine that the services are on.
 
-    Its root cannot be written to, its user is that of the image, it has no capabilities, and its
-    environment is the one of compose.yaml alone.
-
-    Args:
-        service: Of compose.yaml.
-        volumes: Where the named volumes are.
+    Attributes:
+        volumes: The folder of named volumes.
+        secrets: What stands for ./secrets.
+        redis: The port of the service redis.
+        ports: Texts of compose.yaml that name an address or a port, and what stands for them, as
+            all services have one network here.
     """
-    program = shutil.which("bwrap")
-    if program is None:
-        missing("bubblewrap", "apt-get install bubblewrap")
-    assert service["read_only"]
-    assert service["tmpfs"] == ["/tmp"]
-    command = [program, "--unshare-user", "--uid", USER, "--gid", USER, "--unshare-pid"]
-    command += ["--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
-    command += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/srv"]
-    # This code and this Python, which an image has under /opt; they may be below /tmp here.
-    for place in dict.fromkeys((str(ROOT), sys.prefix, sys.base_prefix)):
-        command += ["--ro-bind", place, place]
-    command += ["--dir", f"{HOME}/.signoff", "--chmod", "0700", f"{HOME}/.signoff"]
-    for volume in service["volumes"]:
-        source, target = volume.split(":")[:2]
-        if source.startswith("."):
-            command += ["--ro-bind", str(ROOT / source), target]
+
+    volumes: Path
+    secrets: Path
+    redis: int
+    ports: Mapping[str, str]
+
+    def sandbox(self, service: dict[str, Any], *, user: str = OURS, home: str = HOME) -> list[str]:
+        """Return what to put before the command of a service.
+
+        Its root cannot be written to, its user is that of the image, it has no capabilities, it
+        sees the volumes and secrets of compose.yaml alone, and its environment is empty.
+        """
+        bwrap = shutil.which("bwrap")
+        if bwrap is None:
+            missing("bubblewrap", "apt-get install bubblewrap")
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        line = [bwrap, "--unshare-user", "--uid", user, "--gid", user, "--unshare-pid"]
+        line += ["--die-with-parent", "--cap-drop", "ALL"]
+        for place in sorted(Path("/").iterdir()):
+            if place.is_symlink():
+                line += ["--symlink", str(place.readlink()), str(place)]
+            elif place.is_dir() and place.name not in _MADE:
+                line += ["--ro-bind", str(place), str(place)]
+        for place in (Path("/etc") / name for name in _ETC):
+            line += ["--ro-bind-try", str(place), str(place)]
+        line += ["--dev", "/dev", "--proc", "/proc"]
+        line += ["--tmpfs", "/tmp"] if service.get("tmpfs") == ["/tmp"] else []
+        # This code and this Python, which an image has under /opt; they may be below /tmp here.
+        for path in dict.fromkeys((str(ROOT), sys.prefix, sys.base_prefix)):
+            line += ["--ro-bind", path, path]
+        line += ["--dir", home, "--chmod", "0700", home] if home.startswith("/srv") else []
+        for volume in service.get("volumes", ()):
+            source, target = volume.split(":")[:2]
+            if source.startswith("."):
+                line += ["--ro-bind", str(ROOT / source), target]
+            else:
+                (self.volumes / source).mkdir(exist_ok=True)
+                line += ["--bind", str(self.volumes / source), target]
+        for target, file in secret_files(COMPOSE, service, self.secrets).items():
+            line += ["--ro-bind", str(file), target]
+        return [*line, "--remount-ro", "/", "--chdir", home, "--clearenv"]
+
+    def line(
+        self, service: dict[str, Any], *words: str, user: str = OURS, home: str = HOME
+    ) -> list[str]:
+        """Return the whole command line of a service, or of other words in its place."""
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": home,
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            # Every container has these ports for itself.
+            "SIGNOFF_METRICS__WORKER_PORT": "0",
+            "SIGNOFF_METRICS__CHANNELS_PORT": "0",
+        }
+        given = {name: one for name, one in service.get("environment", {}).items() if one}
+        line = self.sandbox(service, user=user, home=home)
+        for name, value in (environment | given).items():
+            line += ["--setenv", name, self.ports.get(value, value)]
+        return [*line, *(self.ports.get(word, word) for word in words or line_of(service))]
+
+
+@pytest.fixture
+def host(tmp_path: Path, made_secrets: Path) -> Host:
+    """Return a host without anything on it but the secrets, and a port for Redis."""
+    folder, port = tmp_path / "secrets", free_port()
+    shutil.copytree(made_secrets, folder)
+    for file in folder.glob("redis-*.url"):
+        file.write_text(file.read_text().replace("redis:6379", f"127.0.0.1:{port}"))
+    (tmp_path / "volumes").mkdir()
+    ports = {"0.0.0.0": "127.0.0.1", "8080": "0", "8025": "0", "2525": "0"}
+    return Host(tmp_path / "volumes", folder, port, ports)
+
+
+@contextmanager
+def running(line: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a service until the block ends."""
+    process = subprocess.Popen(line)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def ledger_server(host: Host) -> Iterator[str]:
+    """Run the service redis, and yield the URL of the operator."""
+    server, words = program("redis-server", "redis-server"), line_of(SERVICES["redis"])
+    words = [server, *words[1:], "--port", str(host.redis), "--bind", "127.0.0.1"]
+    url = (host.secrets / "redis-operator.url").read_text().strip()
+    line = host.line(SERVICES["redis"], *words, user=USERS["redis"], home="/data")
+    with running(line) as process:
+        while process.poll() is None:
+            with suppress(redis.ConnectionError), redis.Redis.from_url(url) as client:
+                client.ping()
+                break
         else:
-            (volumes / source).mkdir(exist_ok=True)
-            command += ["--bind", str(volumes / source), target]
-    return [*command, "--remount-ro", "/srv", "--chdir", HOME, "--clearenv"]
+            pytest.fail("redis has ended")
+        yield url
 
 
-def started(service: dict[str, Any], places: Places, volumes: Path) -> list[str]:
-    """Return the whole command line of a service."""
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": HOME,
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        **{name: places.get(value, value) for name, value in service["environment"].items()},
-    }
-    line = sandbox(service, volumes)
-    for name, value in environment.items():
-        line += ["--setenv", name, value]
-    return [*line, *(places.get(word, word) for word in service["command"])]
+def test_a_sandbox_can_be_made(tmp_path: Path) -> None:
+    """Where the kernel does not let one be made, there is a reason, and CI has none."""
+    service = SERVICES["worker"] | {"volumes": [], "secrets": []}
+    look = f"id -u; touch {HOME}/x /x /etc/x; touch /tmp/x && echo t"
+    line = [*Host(tmp_path, tmp_path, 0, {}).sandbox(service), "/bin/sh", "-c", look]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if "bwrap:" in done.stderr:
+        missing("bubblewrap that may make namespaces", done.stderr.strip())
+    assert done.stdout.split() == [OURS, "t"]
+    assert done.stderr.count("Read-only file system") == 3
+
+
+def test_redis_lets_in_the_users_of_the_processes_alone(host: Host, tmp_path: Path) -> None:
+    """It starts with the ACL file, its health check passes, and nobody gets in without a login."""
+    test_a_sandbox_can_be_made(tmp_path)
+    with ledger_server(host) as url, redis.Redis.from_url(url) as client:
+        assert client.config_get("maxmemory") == {"maxmemory": str(2 * 1024**3)}
+        with (
+            redis.Redis.from_url(f"redis://127.0.0.1:{host.redis}") as stranger,
+            pytest.raises(redis.AuthenticationError),
+        ):
+            stranger.ping()
+        if shutil.which("redis-cli") is None:
+            missing("redis-cli", "apt-get install redis-tools")
+        how, check = SERVICES["redis"]["healthcheck"]["test"]
+        assert how == "CMD-SHELL"
+        words = ["/bin/sh", "-c", check]
+        line = host.line(SERVICES["redis"], *words, user=USERS["redis"], home="/data")
+        assert subprocess.run(line, check=False).returncode == 0
+
+
+def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) -> None:
+    """It reads the configuration, the token and the alert rules from where they are mounted."""
+    test_a_sandbox_can_be_made(tmp_path)
+    server, port = program("prometheus", "prometheus"), free_port()
+    service = SERVICES["prometheus"]
+    words = [server, *line_of(service), f"--web.listen-address=127.0.0.1:{port}"]
+    line = host.line(service, *words, user=USERS["prometheus"], home="/prometheus")
+    with running(line) as process:
+        while process.poll() is None:
+            with (
+                suppress(OSError),
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/rules") as answer,
+            ):
+                found = json.load(answer)["data"]["groups"]
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("prometheus has ended")
+        assert [one["file"] for one in found] == ["/etc/prometheus/alerts.yml"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/status/config") as answer:
+            assert (
+                "credentials_file: /run/secrets/metrics-token" in json.load(answer)["data"]["yaml"]
+            )
 
 
 @asynccontextmanager
-async def composed(folder: Path) -> AsyncIterator[tuple[Supervisor, Desk]]:
-    """Start all of our services, beside a Redis and a PostgreSQL."""
-    volumes = folder / "volumes"
-    volumes.mkdir()
-    with EmbeddedRedis(folder / "redis") as redis, postgres() as database:
-        sessions = SERVICES["worker"]["environment"]["SIGNOFF_SESSIONS__URL"]
-        places = {
-            "redis://redis:6379/0": redis.url,
-            sessions: database.url,
-            "${GOOGLE_API_KEY:-}": "",
-            "0.0.0.0": "127.0.0.1",
-            "8080": "0",
-            "8025": "0",
-            "2525": "0",
-        }
+async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Desk]]:
+    """Start all services, beside a PostgreSQL."""
+    with ledger_server(host) as url, postgres() as database:
+        (host.secrets / "sessions.url").write_text(database.url)
+        ledger = Ledger(Store.open(url))
         settings = load_settings(ROOT / "examples" / "signoff.toml")
-        ledger = Ledger(Store.open(redis.url))
         try:
             async with Supervisor() as supervisor:
-                await supervisor.start("mailbox", started(SERVICES["mailbox"], places, volumes))
+                await supervisor.start("mailbox", host.line(SERVICES["mailbox"]))
                 await supervisor.ready()
                 port = str(supervisor.children["mailbox"].said["port"])
-                places |= {"mailbox": "127.0.0.1", "2525": port}
+                ports = {**host.ports, "mailbox": "127.0.0.1", "2525": port}
+                here = replace(host, ports=ports)
                 for name in ("worker", "channels", "gateway"):
-                    await supervisor.start(name, started(SERVICES[name], places, volumes))
+                    await supervisor.start(name, here.line(SERVICES[name]))
                 await supervisor.ready()
-                yield supervisor, Desk(ledger, settings.everybody)
+                yield supervisor, here, Desk(ledger, settings.everybody)
         finally:
             await ledger.close()
 
 
-def test_a_sandbox_can_be_made() -> None:
-    """Where the kernel does not let one be made, there is a reason, and CI has none."""
-    service = SERVICES["worker"] | {"volumes": []}
-    line = [
-        *sandbox(service, ROOT),
-        "sh",
-        "-c",
-        f"id -u; touch {HOME}/x /x; touch /tmp/x && echo t",
-    ]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    if "bwrap:" in done.stderr:
-        missing("bubblewrap that may make namespaces", done.stderr.strip())
-    assert done.stdout.split() == [USER, "t"]
-    assert done.stderr.count("Read-only file system") == 2
-
-
 @pytest.mark.soak
-async def test_an_approval_goes_the_whole_way_through_the_services(tmp_path: Path) -> None:
-    """Each starts on a root that it cannot write to, and does its work there."""
-    test_a_sandbox_can_be_made()
-    async with composed(tmp_path) as (supervisor, desk):
-        run = await desk.submit(
-            "finance", "Reimburse me 2500 for the conference", user="nora@example.com"
-        )
-        mails = tmp_path / "volumes" / "mail" / "mail"
+async def test_an_approval_goes_the_whole_way_through_the_services(
+    host: Host, tmp_path: Path
+) -> None:
+    """Each starts as its own user of Redis on a root that it cannot write to, and does its work."""
+    test_a_sandbox_can_be_made(tmp_path)
+    async with started(host) as (supervisor, here, desk):
+        operator = SERVICES["operator"]
+        submit = ["signoff", "run", "finance", "Reimburse me 2500 for the conference"]
+        submit += ["--user", "nora@example.com", "--json"]
+        run = json.loads(await _output(here.line(operator, *submit)))["id"]
+        mails = host.volumes / "mail" / "mail"
         async with asyncio.timeout(60):
-            async for event in follow(desk.ledger.store, subject=run.id):
+            async for event in follow(desk.ledger.store, subject=run):
                 if event.what is What.DELIVERED:
                     break
             card = next(
@@ -155,8 +261,19 @@ async def test_an_approval_goes_the_whole_way_through_the_services(tmp_path: Pat
             await dev_mailbox.reply(
                 card, "approve", "mara@example.com", host="127.0.0.1", port=inbound
             )
-            async for event in follow(desk.ledger.store, subject=run.id):
+            async for event in follow(desk.ledger.store, subject=run):
                 if event.what in ENDS:
                     break
         assert event.what is What.COMPLETED
-        assert {one.name for one in (tmp_path / "volumes" / "state").iterdir()} >= {"ces.key"}
+        assert "worker" in await _output(here.line(operator))
+        # The archive is a volume of the operator and of the channels.
+        await _output(here.line(operator, "signoff", "archive", "run", "--after", "0s"))
+        assert list((host.volumes / "archive").iterdir())
+
+
+async def _output(line: list[str]) -> str:
+    """Run a command to its end, and return what it printed."""
+    process = await asyncio.create_subprocess_exec(*line, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed.decode()
+    return printed.decode()

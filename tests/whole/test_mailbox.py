@@ -77,7 +77,7 @@ async def test_a_reply_in_the_mailbox_decides_and_a_standby_takes_over(
         port = office.supervisor.children[name].said["port"]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
             ready = await http.get("/readyz")
-        assert ready.json()["checks"] == {"redis": "ok", "timers": "ok", "email.imap": "ok"}
+        assert ready.json()["checks"]["email.imap"] == "ok"
     store = office.parts.ledger.store
     key = store.prefix + lease_key("approvals@127.0.0.1/INBOX")
     holder = await store.client.get(key)

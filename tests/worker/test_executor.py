@@ -20,7 +20,7 @@ from signoff.core.approvals import deliveries
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Origin, ToolCall
 from signoff.core.approvals.run import Run, RunState
-from signoff.core.base.errors import LedgerError
+from signoff.core.base.errors import LedgerError, LedgerUnavailable
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.port import Pause, Turn
@@ -298,6 +298,58 @@ async def test_a_delivery_that_is_noted_late_costs_nothing(
     assert len(office.executed()) == 1
     approval = await office.ledger.approval(approval_id)
     assert approval.handoff is Handoff.RESUMED
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("step", ["started", "finished"])
+async def test_a_redis_that_is_away_for_a_moment_leaves_no_tool_in_doubt(
+    office: Office, monkeypatch: pytest.MonkeyPatch, step: str, kept: bool
+) -> None:
+    """Start and end are noted when Redis is back, whether or not the first attempt was kept."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    commit_all, failed = Ledger.commit_all, False
+
+    async def away(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        nonlocal failed
+        if not failed and f'"handoff":"{step}"' in str([one.writes for one in changes]):
+            failed = True
+            if kept:
+                await commit_all(self, changes)
+            raise LedgerUnavailable("Redis cannot be reached.")
+        return await commit_all(self, changes)
+
+    monkeypatch.setattr(Ledger, "commit_all", away)
+    monkeypatch.setattr("signoff.broker.ledger.ledger._INSIST_AGAIN", 0)
+    run = await office.resume(run)
+    assert failed
+    assert run.state is RunState.COMPLETED
+    assert len(office.executed()) == 1
+
+
+async def test_a_start_that_was_kept_is_ours_only_as_long_as_the_session_is(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody else has taken the session meanwhile, he may have started the tool."""
+    run = await office.submit("finance", "Reimburse me $2500 for the conference")
+    await office.approve(run)
+    commit_all, failed = Ledger.commit_all, False
+
+    async def away(self: Ledger, changes: Sequence[Change]) -> list[LedgerError | None]:
+        nonlocal failed
+        if not failed and '"handoff":"started"' in str([one.writes for one in changes]):
+            failed = True
+            await commit_all(self, changes)
+            key = session_key(run.app, run.user, run.session)
+            await self.store.client.set(f"{self.store.prefix}{key}", "another")
+            raise LedgerUnavailable("Redis cannot be reached.")
+        return await commit_all(self, changes)
+
+    monkeypatch.setattr(Ledger, "commit_all", away)
+    monkeypatch.setattr("signoff.broker.ledger.ledger._INSIST_AGAIN", 0)
+    run = await office.resume(run)
+    assert failed
+    assert office.executed() == []
 
 
 async def test_arguments_without_a_digest_fail_the_run_and_not_the_worker(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import Any, Final
@@ -9,7 +10,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from signoff.cli.terminal import make_console
+from signoff.cli.command_help import GROUPS, complete, group_of
+from signoff.cli.terminal import make_console, say_json
 from signoff.core.base.errors import ConfigError, SignoffError
 
 REFUSED = 1
@@ -23,6 +25,7 @@ DEBUG = "SIGNOFF_DEBUG"
 
 _EXTRAS: Final = {
     "google": ("adk", "google-adk"),
+    "sqlalchemy": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
     "opentelemetry": ("otel", "OpenTelemetry"),
@@ -31,14 +34,40 @@ _EXTRAS: Final = {
 
 
 class Commands(TyperGroup):
-    """A group of commands whose errors are lines on standard error, never tracebacks."""
+    """A group of commands whose errors are lines on standard error, never tracebacks.
+
+    Its help is grouped by what people do, and each command has examples.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 -- as typer has it
+        """Return the names, in the order of the help."""
+        names = super().list_commands(ctx)
+        order = [name for group in GROUPS.values() for name in group]
+        return sorted(names, key=lambda one: order.index(one) if one in order else len(order))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 -- as typer has it
+        """Return a command with its examples."""
+        command = super().get_command(ctx, cmd_name)
+        if command is None:
+            return None
+        setattr(command, "rich_help_panel", group_of(cmd_name))  # noqa: B010 -- not in its type
+        return complete(command, [cmd_name])
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 -- as typer has it
+        """Return the options, flags without a type."""
+        params: list[Any] = super().get_params(ctx)
+        for one in params:
+            if getattr(one, "is_flag", False):
+                one.display_type_rich = lambda **_: None
+        return params
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 -- as typer has it
         """Run the command and turn what it raises into a message and an exit code."""
+        as_json = _wants_json(ctx)
         try:
             return super().invoke(ctx)
         except SignoffError as error:
-            complain(str(error))
+            report(type(error).__name__, str(error), as_json=as_json)
             code = USAGE if isinstance(error, ConfigError) else REFUSED
             raise typer.Exit(code) from error
         except KeyboardInterrupt as error:
@@ -48,6 +77,10 @@ class Commands(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from error
         except Exception as error:
+            told = getattr(error, "format_message", None)
+            if as_json and _is_typers(error) and told is not None:
+                report(type(error).__name__, told(), as_json=True)
+                raise typer.Exit(USAGE) from error
             if _is_typers(error) or os.environ.get(DEBUG):
                 raise
             remedy = missing(error) if isinstance(error, ModuleNotFoundError) else None
@@ -55,7 +88,7 @@ class Commands(TyperGroup):
                 f"{type(error).__name__}: {error}. This is a fault in Signoff; {DEBUG}=1 shows "
                 "where it happened."
             )
-            complain(remedy or fault)
+            report(type(error).__name__, remedy or fault, as_json=as_json)
             raise typer.Exit(REFUSED) from error
 
 
@@ -68,6 +101,21 @@ def missing(error: ModuleNotFoundError) -> str | None:
     return f"{brings} is not installed, and this needs it: pip install 'signoff[{extra}]'"
 
 
+def report(kind: str, message: str, *, as_json: bool) -> None:
+    """Write an error: for people to standard error, as JSON to where the answer would have been.
+
+    Args:
+        kind: The name of its class.
+        message: What it says.
+        as_json: Whether JSON was asked for.
+    """
+    if as_json:
+        error = {"error": {"type": kind, "message": message}}
+        say_json(json.dumps(error, ensure_ascii=False, indent=2))
+    else:
+        complain(message)
+
+
 def complain(message: str) -> None:
     """Write a message to standard error."""
     from rich.text import Text  # noqa: PLC0415 -- only when there is something to say
@@ -75,6 +123,12 @@ def complain(message: str) -> None:
     console = make_console(stderr=True, soft_wrap=True)
     for line in message.splitlines() or [""]:
         console.print(Text.assemble(("signoff: ", "bold red"), line))
+
+
+def _wants_json(ctx: Any) -> bool:  # noqa: ANN401 -- as typer has it
+    """Say whether the command line asks for JSON."""
+    words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _is_typers(error: Exception) -> bool:

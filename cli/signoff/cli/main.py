@@ -23,6 +23,7 @@ from signoff.cli.commands import (
     config,
     doctor,
     freeze,
+    init,
     ledger,
     policy,
     receipt,
@@ -91,13 +92,20 @@ def demo(
         str | None, typer.Option(help="The manager's reply; without it you are prompted.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the demo's folder.")] = False,
+    stay: Annotated[
+        bool,
+        typer.Option("--open", help="Keep it running, with a request on the page, until Ctrl-C."),
+    ] = False,
 ) -> None:
     """Run the demo: an agent pauses, a mail is answered, the agent resumes."""
     from signoff.cli.demo.demo import demo as play  # noqa: PLC0415 -- rich, redis, Celery
 
-    raise typer.Exit(asyncio.run(play(app=agent, message=message, reply=reply, keep=keep)))
+    raise typer.Exit(
+        asyncio.run(play(app=agent, message=message, reply=reply, keep=keep, stay=stay))
+    )
 
 
+app.command()(init.init)
 app.command()(runs.run)
 app.add_typer(runs.app, name="runs")
 app.add_typer(approvals.app, name="approvals")

@@ -317,7 +317,7 @@ class SessionRecords:
         """
         mark, made_of = secrets.token_hex(4), (name.app, name.user, name.id)
         found = await self._store.script(
-            "session_read", *name.keys, "", 0, -1, mark, repr(at), *made_of
+            "session_open", *name.keys, "", 0, -1, mark, repr(at), *made_of
         )
         return _stored(name, found)
 

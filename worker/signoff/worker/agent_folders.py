@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 from signoff.core.base.errors import ConfigError
@@ -25,3 +26,35 @@ def app_names(folder: Path) -> list[str]:
         and not one.name.startswith((".", "_"))
         and any((one / name).is_file() for name in ("agent.py", "__init__.py", "root_agent.yaml"))
     )
+
+
+def load_problem(name: str, error: BaseException, folder: Path) -> str:
+    """Return why an agent does not load, with the file and the line in its folder.
+
+    Args:
+        name: The agent.
+        error: What ADK's loader has raised; it wraps what the agent has raised.
+        folder: The folder of the agents' folders.
+    """
+    first, cause = error, error
+    while (inner := cause.__cause__ or cause.__context__) is not None:
+        cause = inner
+    place = _place(cause, folder)
+    # Without a place in the agent's code the loader itself is not content.
+    told = cause if place else first
+    message = str(told).removeprefix(f"Fail to load {name!r} module. ").partition("\n")[0]
+    if isinstance(told, SyntaxError):
+        message = told.msg.removeprefix(f"Fail to load {name!r} module. ")
+    text = f"{place}{type(told).__name__}: {message}"
+    if isinstance(told, ModuleNotFoundError):
+        text += f". Install it into the environment of the workers: pip install {told.name}"
+    return text
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    """Return ``file:line: `` of the last line below a folder that an error went through."""
+    steps = [(one.filename, one.lineno) for one in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        steps.append((error.filename or "", error.lineno))
+    inside = [(file, line) for file, line in steps if Path(file).is_relative_to(folder)]
+    return f"{inside[-1][0]}:{inside[-1][1]}: " if inside else ""

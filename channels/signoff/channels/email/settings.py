@@ -74,8 +74,9 @@ class SmtpSettings(ServerSettings):
         password = bool(self.password.get_secret_value())
         if password and self.oauth is not None:
             raise ValueError("set password, or the table [email.smtp.oauth], and not both")
-        if bool(self.username) != (password or self.oauth is not None):
-            raise ValueError("username and password come together: set both or none")
+        # What lacks a password is found by the processes that log in: commands need none.
+        if (password or self.oauth is not None) and not self.username:
+            raise ValueError("a password or [email.smtp.oauth] needs a username")
         return self
 
 

@@ -56,4 +56,6 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
         *MovePages(decisions, auth, pages).routes(),
     ):
         router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
+    # Who types the host alone is looking for the page.
+    router.add_route("/", auth.guarded(start), methods=["GET"])
     return router

@@ -138,7 +138,8 @@ class InboxSettings(BaseModel):
             raise ValueError("url and secret_key come together: set both or none")
         if key and len(key) < _SHORTEST_KEY:
             raise ValueError(
-                f"secret_key has less than {_SHORTEST_KEY} characters: take openssl rand -base64 32"
+                f"secret_key has less than {_SHORTEST_KEY} characters: "
+                'export SIGNOFF_INBOX__SECRET_KEY="$(openssl rand -base64 32)"'
             )
         if ("oidc" in self.sign_in) != (self.oidc is not None):
             raise ValueError(

@@ -90,13 +90,14 @@ def diff(
     The exit code is 1 if anything would change, otherwise 0.
     """
     from signoff.cli.commands.approvals.timelines import diff_json, print_diff  # noqa: PLC0415
+    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
     from signoff.cli.config.changes import entries, gone  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
     from signoff.cli.policy_cases.diff import differences  # noqa: PLC0415
 
     settings, other = settings_of(ctx), load_settings(file)
-    require(other)
+    require(other, RULES)
     changed, restart = list(entries(settings, other)), settings.fixed_differences(other)
 
     async def work(decisions: Decisions) -> None:

@@ -120,12 +120,13 @@ def explain(
         print_timeline,
         who_approves,
     )
+    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.core.routing.selection import NO_TURNS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)
-    require(settings)
+    require(settings, RULES)
     place = _zone(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
@@ -180,13 +181,14 @@ def run_cases(
 
     The exit code is 1 if a case fails, and 2 if a file cannot be read.
     """
+    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.policy_cases.cases import CASES_FILE  # noqa: PLC0415
     from signoff.cli.policy_cases.report import as_junit, print_results, results_json  # noqa: PLC0415
     from signoff.cli.policy_cases.results import results_of  # noqa: PLC0415
 
     settings = settings_of(ctx)
-    require(settings)
+    require(settings, RULES)
     results = {file: results_of(file, settings) for file in files or [settings.home / CASES_FILE]}
     if junit is not None:
         try:
@@ -253,11 +255,12 @@ async def _present(decisions: Decisions) -> _Present:
 
 
 def _other(file: Path) -> Settings:
+    from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
     settings = load_settings(file)
-    require(settings)
+    require(settings, RULES)
     return settings
 
 

@@ -50,8 +50,9 @@ def acl(
     if there := [name for name in files if (out / name).exists()]:
         raise typer.BadParameter(f"{out / there[0]} exists already", param_hint="--out")
     for name, text in files.items():
-        # Read by the users of containers, whose ids differ; the folder is this user's alone.
         (out / name).write_text(text + "\n", encoding="utf-8")
+        # Read by the users of containers, whose ids differ; the folder is this user's alone.
+        (out / name).chmod(0o644)
     say(f"Wrote {len(files)} files to {out}. Give each process its own URL file alone.")
 
 

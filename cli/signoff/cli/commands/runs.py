@@ -12,7 +12,7 @@ import typer
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
-from signoff.core.base.errors import AppNotFound, RunError
+from signoff.core.base.errors import AppNotFound, RunError, SignoffError
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
@@ -22,13 +22,29 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Submitted runs.")
 
 
+def _app_names() -> list[str]:
+    """Return the agents that can be completed to in this folder."""
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- help must not wait
+    from signoff.worker.agent_folders import app_names  # noqa: PLC0415
+
+    try:
+        return app_names(load_settings().agents_folder)
+    except SignoffError:
+        return []
+
+
 class RunUnfinished(RunError):
     """A run that was waited for has not ended in time; it goes on all the same."""
 
 
 def run(
     ctx: typer.Context,
-    app_name: Annotated[str, typer.Argument(metavar="APP", help="The name of the agent's folder.")],
+    app_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP", help="The name of the agent's folder.", autocompletion=_app_names
+        ),
+    ],
     message: Annotated[str, typer.Argument(help="The message.")],
     *,
     user: Annotated[
@@ -36,6 +52,10 @@ def run(
     ] = "",
     session: Annotated[str, typer.Option(help="An ADK session to continue.")] = "",
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended.")] = False,
+    until_asked: Annotated[
+        bool,
+        typer.Option("--until-asked", help="Wait until somebody has been asked, or it has ended."),
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait; 0 waits forever.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -49,11 +69,12 @@ def run(
         submitted = await submit(
             decisions.ledger, app_name, message, user=user or getpass.getuser(), session=session
         )
-        if not wait:
+        if not (wait or until_asked):
             return submitted
         try:
             async with asyncio.timeout(timeout or None):
-                return await _ended(decisions, submitted, since_ms=int(start.timestamp() * 1000))
+                since_ms = int(start.timestamp() * 1000)
+                return await _ended(decisions, submitted, since_ms=since_ms, asked=until_asked)
         except TimeoutError as error:
             now = await decisions.ledger.run(submitted.id)
             raise RunUnfinished(
@@ -65,7 +86,7 @@ def run(
     if as_json:
         write_json(done.model_dump(mode="json"))
     else:
-        say(done.text or done.problem if wait else done.id)
+        say(done.id if until_asked or not wait else done.text or done.problem)
     if done.problem:
         raise typer.Exit(REFUSED)
 
@@ -147,8 +168,15 @@ def settle(
         say(f"{run_id} is settled.")
 
 
-async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
-    """Follow the audit until the run has ended; say on the way who is asked."""
+async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
+    """Follow the audit until the run has ended; say on the way who is asked.
+
+    Args:
+        decisions: Whose ledger is followed.
+        submitted: The run.
+        since_ms: Where the audit is entered.
+        asked: Return also when a card has been delivered, or nobody can be asked.
+    """
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
     from signoff.core.approvals.events import What  # noqa: PLC0415
 
@@ -164,6 +192,8 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int) -> Run:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:
                 return found
+        if asked and event.what in {What.DELIVERED, What.UNROUTABLE}:
+            return await decisions.ledger.run(submitted.id)
     raise AssertionError("following ends only with the run")
 
 

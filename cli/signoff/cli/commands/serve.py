@@ -9,6 +9,7 @@ import typer
 
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.composition.kinds import KINDS
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -58,28 +59,33 @@ def up(
     ctx: typer.Context,
     *,
     redis_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="The port of that Redis.")
-    ] = 6379,
+        int,
+        typer.Option(min=0, max=65535, help="The port of that Redis; 0 takes any free port."),
+    ] = 0,
 ) -> None:
     """Run worker, channels and gateway until Ctrl-C, for development.
 
-    Without [redis] url it also starts a Redis, and without [email.smtp] a mailbox that keeps all
-    mail.
+    Without [redis] url it also starts a Redis, without [email.smtp] a mailbox that keeps all mail,
+    and without [inbox] url it serves the page on this machine. Where a port that is not set is
+    taken, it chooses another. The other commands find all of it when they are called in the same
+    folder.
     """
     settings = settings_of(ctx)
     from signoff.cli.composition.development import run_up  # noqa: PLC0415
 
-    asyncio.run(run_up(settings, redis_port=redis_port))
+    asyncio.run(run_up(settings.file, redis_port=redis_port))
 
 
 def health(
     ctx: typer.Context,
-    kind: Annotated[str, typer.Argument(help="worker, channels or gateway.")],
+    kind: Annotated[
+        str, typer.Argument(help="worker, channels or gateway.", autocompletion=lambda: [*KINDS])
+    ],
     *,
     as_json: Json = False,
 ) -> None:
     """Check whether a process of this kind is alive on this machine."""
-    from signoff.cli.composition.kinds import KINDS, here  # noqa: PLC0415
+    from signoff.cli.composition.kinds import here  # noqa: PLC0415
 
     if kind not in KINDS:
         raise typer.BadParameter(f"{kind!r} is not a kind of process: {', '.join(KINDS)}")

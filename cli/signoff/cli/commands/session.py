@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from signoff.cli.terminal import say_json
-from signoff.core.base.errors import ConfigError
+from signoff.core.base.errors import ConfigError, LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
@@ -94,6 +94,13 @@ async def _with_decisions(
         with traced(settings, COMMAND):
             async with handed_over(settings, ledger):
                 return await work(Decisions(ledger, settings.everybody))
+    except LedgerUnavailable as error:
+        if "url" in settings.redis.model_fields_set:
+            raise
+        raise LedgerUnavailable(
+            f"{error} [redis] url is not set, and `signoff up`, which brings a Redis along, does "
+            f"not run in {settings.home}: start it there."
+        ) from error
     finally:
         await ledger.close()
 

@@ -16,6 +16,9 @@ from typing import Any, Final
 MAILBOX: Final = "mailbox"
 """The mailbox for development."""
 
+RULES: Final = "rules"
+"""A command that tries people and policies, and reaches no server."""
+
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
     "worker": (
@@ -43,6 +46,20 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     # Redis, what answers come in with, and the page; sessions and agents for ADK's API.
     "gateway": ("ces", "email.smtp", "email.dkim", "webhooks"),
+    RULES: (
+        "broker",
+        "sessions",
+        "ces",
+        "gateway",
+        "email.smtp",
+        "email.imap",
+        "email.webhook",
+        "slack.app_token",
+        "slack.signing_secret",
+        "inbox.secret_key",
+        "receipts",
+        "metrics",
+    ),
     MAILBOX: (
         "redis",
         "broker",

@@ -4,73 +4,122 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
+import secrets
 import signal
 import socket
-from collections.abc import Coroutine, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.text import Text
 
-from signoff.broker.server.embedded import EmbeddedRedis
-from signoff.broker.server.private import private_folder
+from signoff.broker.server.embedded import EmbeddedRedis, free_port
+from signoff.broker.server.private import private_text
 from signoff.cli.commands.mail.mailbox import folder_of
+from signoff.cli.composition.first_steps import first_steps
 from signoff.cli.composition.kinds import KINDS
 from signoff.cli.composition.supervisor import ChildDied, Echo, NotReady, Supervisor, tether
 from signoff.cli.config.check import require
-from signoff.cli.config.settings import CONFIG_VARIABLE, Settings
+from signoff.cli.config.settings import CONFIG_VARIABLE, Settings, load_settings
+from signoff.cli.config.started import alone, provide
 from signoff.cli.log import hide_passwords
 from signoff.cli.terminal import make_console
-from signoff.core.base.errors import ConfigError
+from signoff.core.base.errors import ConfigError, SignoffError
+from signoff.core.base.networks import is_loopback
 
 _COLOURS = {"worker": "cyan", "channels": "magenta", "gateway": "green", "mailbox": "blue"}
 _WIDTH = max(map(len, _COLOURS))
+_KEY: Final = "page.key"
+"""In the state folder: what the second factors of the page are encrypted with."""
 
 
-async def run_up(settings: Settings, *, redis_port: int, console: Console | None = None) -> None:
+class UpFailed(SignoffError):
+    """A process that `signoff up` has started did not come up, or has ended."""
+
+
+async def run_up(file: Path | None, *, redis_port: int, console: Console | None = None) -> None:
     """Run everything until SIGINT or SIGTERM, and leave nothing behind.
 
     Args:
-        settings: The settings; what they leave open is provided here.
-        redis_port: Where Redis is started, if [redis] url is not set.
+        file: The settings; what they leave open is provided here.
+        redis_port: Where Redis is started, if [redis] url is not set; 0 takes any port.
         console: Where output goes; standard error where none is given.
 
     Raises:
         ConfigErrors: The settings have errors.
         ConfigError: It runs already in this folder, or Redis cannot be started.
-        ChildDied: A process ended without being told to.
+        UpFailed: A process ended without being told to, or did not start.
     """
     out = console or make_console(stderr=True, soft_wrap=True)
-    require(settings)
     async with AsyncExitStack() as stack:
-        stack.enter_context(_alone(settings.state_folder))
-        environment = {CONFIG_VARIABLE: str(settings.file)} if settings.file else {}
+        stack.enter_context(alone(load_settings(file).state_folder))
+        settings = load_settings(file)
+        given = _provision(settings)
+        provide(settings.state_folder, given)
+        require(load_settings(file))
+        for line in first_steps(load_settings(file)):
+            _say(out, line)
         if "url" not in settings.redis.model_fields_set:
-            _require_free(redis_port)
+            if redis_port:
+                _require_free(redis_port)
             redis = EmbeddedRedis(settings.redis_folder, port=redis_port, launcher=tether())
             stack.enter_context(redis)
-            environment["SIGNOFF_REDIS__URL"] = redis.url
+            given["redis"] = {"url": redis.url}
+            provide(settings.state_folder, given)
             _say(out, f"Redis at {hide_passwords(redis.url)}, in {redis.folder}")
         supervisor = await stack.enter_async_context(Supervisor(echo=_prefixed(out)))
         stop = _on_signals()
-        await _until(stop, _start(supervisor, settings, environment, out))
-        if not stop.is_set():
-            _say(out, "Everything is ready. Ctrl-C stops it.")
-            await _until(stop, supervisor.watch())
+        try:
+            await _until(stop, _start(supervisor, settings, given, out))
+            if not stop.is_set():
+                _say(out, "Everything is ready. Ctrl-C stops it.")
+                await _until(stop, supervisor.watch())
+        except (ChildDied, NotReady) as error:
+            # What the processes wrote stands above already.
+            raise UpFailed(
+                f"{error.what} The lines above that begin with its name say why."
+            ) from error
         _say(out, "Stopping …")
 
 
+def _provision(settings: Settings) -> dict[str, Any]:
+    """Return what the settings leave open: the ports, and the page."""
+    gateway, inbound, inbox = settings.gateway, settings.email.inbound, settings.inbox
+    given: dict[str, Any] = {}
+    port = gateway.port
+    if port == 0 or "port" not in gateway.model_fields_set:
+        port = _free(gateway.host, port)
+        given["gateway"] = {"port": port}
+    if inbound.listen and (inbound.port == 0 or "port" not in inbound.model_fields_set):
+        given["email"] = {"inbound": {"port": _free(inbound.host, inbound.port)}}
+    page = {} if inbox.url else {"url": f"http://localhost:{port}"}
+    here = is_loopback(urlsplit(inbox.url).hostname or "localhost")
+    if here and not inbox.secret_key.get_secret_value():
+        page["secret_key"] = _page_key(settings.state_folder)
+    return given | ({"inbox": page} if page else {})
+
+
+def _page_key(folder: Path) -> str:
+    """Return the key of the page in this folder, made the first time."""
+    file = folder / _KEY
+    if not file.exists():
+        private_text(file, secrets.token_urlsafe(32))
+    return file.read_text("ascii")
+
+
 async def _start(
-    supervisor: Supervisor, settings: Settings, environment: dict[str, str], out: Console
+    supervisor: Supervisor, settings: Settings, given: dict[str, Any], out: Console
 ) -> None:
+    environment = {CONFIG_VARIABLE: str(settings.file)} if settings.file else {}
     if "smtp" not in settings.email.model_fields_set:
         await supervisor.signoff("mailbox", "mailbox", "serve", "--port", "0", env=environment)
         await supervisor.ready("mailbox")
-        port = supervisor.children["mailbox"].said["port"]
-        environment["SIGNOFF_EMAIL__SMTP__PORT"] = str(port)
+        port = int(supervisor.children["mailbox"].said["port"])
+        given.setdefault("email", {})["smtp"] = {"port": port}
+        provide(settings.state_folder, given)
         _say(out, f"Mail goes to {folder_of(settings)}: `signoff mailbox list` shows it")
     for kind in KINDS:
         await supervisor.signoff(kind, kind, env=environment)
@@ -103,19 +152,20 @@ def _on_signals() -> asyncio.Event:
     return stop
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder: two Redis servers on one append-only file would ruin it.
+def _free(host: str, port: int) -> int:
+    """Return this port, or another one if somebody listens on it."""
+    return port if port and not _taken(host, port) else free_port()
 
-    Raises:
-        ConfigError: Somebody else holds it.
-    """
-    with (private_folder(folder) / "up.lock").open("w") as lock:
+
+def _taken(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigError(f"`signoff up` runs already in {folder.parent}.") from error
-        yield
+            probe.bind((host, port))
+        except OSError:
+            return True
+    return False
 
 
 def _require_free(port: int) -> None:
@@ -124,15 +174,13 @@ def _require_free(port: int) -> None:
     Raises:
         ConfigError: Somebody does.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1)
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise ConfigError(
-                f"port {port} is in use. If a Redis is running there and you mean that one, say "
-                f'so: [redis] url = "redis://127.0.0.1:{port}/0". Else take another port: '
-                "`signoff up --redis-port`.",
-                key="redis.url",
-            )
+    if _taken("127.0.0.1", port):
+        raise ConfigError(
+            f"port {port} is in use. If a Redis is running there and you mean that one, say so: "
+            f'[redis] url = "redis://127.0.0.1:{port}/0". Else leave --redis-port out: any free '
+            "port is taken.",
+            key="redis.url",
+        )
 
 
 def _prefixed(out: Console) -> Echo:

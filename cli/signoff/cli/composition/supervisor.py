@@ -33,22 +33,32 @@ class ChildDied(SignoffError):
         name: Its name.
         code: Its exit code; negative is the signal that ended it.
         tail: Its last lines.
+
+    Attributes:
+        what: Which one and how, in a sentence.
     """
 
     def __init__(self, name: str, code: int, tail: Sequence[str]) -> None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         last = "".join(f"\n  {line}" for line in tail)
-        super().__init__(
-            f"{name} {how}, so everything was stopped."
-            + (f" Its last lines:{last}" if last else " It wrote nothing.")
-        )
+        self.what = f"{name} {how}, so everything was stopped."
+        super().__init__(self.what + (f" Its last lines:{last}" if last else " It wrote nothing."))
         self.name = name
         self.code = code
         self.tail = tuple(tail)
 
 
 class NotReady(SignoffError):
-    """A process runs, and has not said in time that it is ready."""
+    """A process runs, and has not said in time that it is ready.
+
+    Args:
+        what: Which one, in a sentence.
+        tails: The last lines of all that were waited for.
+    """
+
+    def __init__(self, what: str, tails: Sequence[str]) -> None:
+        super().__init__(what + "".join(f"\n  {line}" for line in tails))
+        self.what = what
 
 
 class Child:
@@ -170,14 +180,14 @@ class Supervisor:
             NotReady: One did not say so in time.
         """
         chosen = [self.children[name] for name in names or self.children]
-        waits = asyncio.gather(*(child.ready.wait() for child in chosen))
+        waits = asyncio.create_task(_all_ready(chosen))
         try:
             async with asyncio.timeout(within):
                 await self._unless_one_ends(waits)
         except TimeoutError as error:
             late = ", ".join(child.name for child in chosen if not child.ready.is_set())
-            tails = "".join(f"\n  {line}" for child in chosen for line in child.tail)
-            raise NotReady(f"{late}: not ready after {within:g} s.{tails}") from error
+            tails = [line for child in chosen for line in child.tail]
+            raise NotReady(f"{late}: not ready after {within:g} s.", tails) from error
 
     async def watch(self) -> None:
         """Wait until a child ends, however it ends.
@@ -237,6 +247,11 @@ class Supervisor:
             for pending in (wanted, *ends):
                 pending.cancel()
             await asyncio.gather(wanted, *ends, return_exceptions=True)
+
+
+async def _all_ready(children: Sequence[Child]) -> None:
+    for child in children:
+        await child.ready.wait()
 
 
 def tether() -> list[str]:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from urllib.parse import urlsplit
 
+from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
-from signoff.cli.config.faults import ConfigErrors, Fault, Loc, key_text, suggest
+from signoff.cli.config.faults import (
+    NO_SLACK,
+    ConfigErrors,
+    Fault,
+    Loc,
+    export,
+    key_text,
+    place_text,
+    suggest,
+)
 from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
 from signoff.cli.config.people import check as people_in
@@ -26,6 +37,7 @@ from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
 Found = tuple[Loc, Fault]
 
 _REDIS = ("redis", "rediss", "unix", "sentinel")
+_MAKE = "$(openssl rand -base64 32)"
 _BROKER = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp")
 
 
@@ -41,7 +53,12 @@ def check(settings: Settings, kind: str = "") -> list[Fault]:
         if all(gets(kind, one) for one in needed):
             found += rule(settings)
     faults = [
-        Fault(key_text(loc), fault.message, fault.remedy, source_of(settings, loc), fault.severity)
+        replace(
+            fault,
+            key=key_text(loc),
+            source=source_of(settings, loc),
+            place=place_text(loc, settings),
+        )
         for loc, fault in found
     ]
     return sorted(faults, key=lambda fault: fault.severity == "warning")
@@ -77,7 +94,7 @@ def _people(settings: Settings) -> Iterator[Found]:
     for index, person in enumerate(settings.people):
         first = ids.setdefault(person.id, index)
         if first != index:
-            message = f"{person.id!r} is already the id of people[{first}]"
+            message = f"{person.id!r} is already the id of another person"
             yield ("people", index, "id"), _error(message, "Give each person an id of their own.")
         for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
             owner, owner_id = owners.setdefault(identity_key(address), (index, person.id))
@@ -114,7 +131,7 @@ def _policies(settings: Settings) -> Iterator[Found]:
     for index, policy in enumerate(settings.policies):
         first = names.setdefault(policy.name, index)
         if first != index:
-            message = f"{policy.name!r} is already the name of policies[{first}]"
+            message = f"{policy.name!r} is already the name of another policy"
             remedy = "The audit and the cards name policies: give each a name of its own."
             yield ("policies", index, "name"), _error(message, remedy)
         if catch_all is not None:
@@ -273,6 +290,38 @@ def _email(settings: Settings) -> Iterator[Found]:
             yield ("people", index, "email"), _error(message, "Give the person's own address.")
 
 
+def _sending(settings: Settings) -> Iterator[Found]:
+    smtp, loc = settings.email.smtp, ("email", "smtp")
+    if smtp.oauth is not None:
+        yield from _tokens(loc, smtp.oauth)
+    elif smtp.username and not smtp.password.get_secret_value():
+        message = f"there is no password for {smtp.username}"
+        remedy = f"{export((*loc, 'password'))}, or take username out."
+        yield (*loc, "password"), _error(message, remedy)
+
+
+def _reading(settings: Settings) -> Iterator[Found]:
+    imap, loc = settings.email.imap, ("email", "imap")
+    if imap is None:
+        return
+    if imap.oauth is not None:
+        yield from _tokens(loc, imap.oauth)
+    elif not imap.password.get_secret_value():
+        message = f"there is no password for {imap.username}"
+        remedy = f"{export((*loc, 'password'))}, or add the table [email.imap.oauth]."
+        yield (*loc, "password"), _error(message, remedy)
+
+
+def _tokens(loc: Loc, oauth: OAuthSettings) -> Iterator[Found]:
+    if not oauth.grantable:
+        message = "there is nothing to ask for tokens with"
+        remedy = (
+            f"Set refresh_token, or client_secret to ask without one: "
+            f"{export((*loc, 'oauth', 'client_secret'))}"
+        )
+        yield (*loc, "oauth"), _error(message, remedy)
+
+
 def _inbound(settings: Settings) -> Iterator[Found]:
     email = settings.email
     imap = email.imap
@@ -353,7 +402,10 @@ def _inbox(settings: Settings) -> Iterator[Found]:
     for loc, rule in settings.rules:
         if rule.second_step not in {"", "false"} and not settings.inbox.url:
             message = "there is no page on which anybody could take a second step"
-            remedy = "Set url and secret_key under [inbox], or take second_step out."
+            remedy = (
+                'Set [inbox] url = "https://approvals.example.com", and give each gateway its key: '
+                f"{export(('inbox', 'secret_key'), _MAKE)}. Or take second_step out."
+            )
             yield (*loc, "second_step"), _error(message, remedy)
     here = is_loopback(urlsplit(settings.inbox.url).hostname or "localhost")
     if "link" in settings.inbox.sign_in and not here and is_loopback(settings.email.domain):
@@ -364,15 +416,21 @@ def _inbox(settings: Settings) -> Iterator[Found]:
 
 def _page(settings: Settings) -> Iterator[Found]:
     if settings.inbox.url and not settings.inbox.secret_key.get_secret_value():
-        message = "url and secret_key come together: set both or none"
-        remedy = "Set SIGNOFF_INBOX__SECRET_KEY for the gateways: openssl rand -base64 32."
+        message = "the page has no key to encrypt its second factors with"
+        remedy = (
+            f"Make one, keep it, and give it to each gateway: "
+            f"{export(('inbox', 'secret_key'), _MAKE)}"
+        )
         yield ("inbox", "secret_key"), _error(message, remedy)
 
 
 def _clicks(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled and not settings.slack.takes_clicks:
         message = "cards could be sent and no click taken"
-        remedy = "Set app_token (Socket Mode) or signing_secret (HTTP)."
+        remedy = (
+            f"For Socket Mode: {export(('slack', 'app_token'), 'xapp-…')}. For HTTP: "
+            f"{export(('slack', 'signing_secret'))}."
+        )
         yield ("slack",), _error(message, remedy)
 
 
@@ -386,7 +444,7 @@ def _slack(settings: Settings) -> Iterator[Found]:
             yield ("people", index, "slack"), _error(message, remedy)
     if settings.slack.enabled:
         return
-    remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
+    remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
     for loc, rule in settings.rules:
         if "slack" in rule.channels:
             yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
@@ -418,9 +476,9 @@ def _code(settings: Settings) -> Iterator[Found]:
             "cannot go on on another"
         )
         remedy = (
-            "Set SIGNOFF_CES__KEY to the same on all machines with workers: "
-            "`python3 -c 'import secrets; print(secrets.token_hex(32))'` makes one. On one "
-            "machine alone nothing needs to be done."
+            f"Make one, keep it, and give it to all machines with workers: "
+            f"{export(('ces', 'key'), '$(openssl rand -hex 32)')}. On one machine alone nothing "
+            "needs to be done."
         )
         yield ("ces", "key"), _warning(message, remedy)
 
@@ -458,7 +516,10 @@ def _metrics(settings: Settings) -> Iterator[Found]:
     reachable = settings.is_public or not is_loopback(found.host)
     if found.enabled and reachable and not found.token.get_secret_value():
         message = "other machines can reach the metrics, and nothing keeps anybody from them"
-        remedy = "Set SIGNOFF_METRICS__TOKEN, and the same as the bearer token of Prometheus."
+        remedy = (
+            f"{export(('metrics', 'token'), _MAKE)}, and give the same to Prometheus as its "
+            "bearer token."
+        )
         yield ("metrics", "token"), _error(message, remedy)
 
 
@@ -472,6 +533,8 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _long_running: (),
     _inputs: (),
     _email: ("email.smtp",),
+    _sending: ("email.smtp",),
+    _reading: ("email.imap",),
     _inbound: ("email.imap", "email.webhook"),
     _slack: ("slack.bot_token",),
     _clicks: ("slack.app_token", "slack.signing_secret"),
@@ -482,7 +545,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _page: ("inbox.secret_key",),
     _places: (),
     _code: ("ces",),
-    _metrics: (),
+    _metrics: ("metrics",),
 }
 """Each rule, with the tables and keys without which a process cannot judge it."""
 

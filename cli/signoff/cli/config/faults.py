@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,6 +20,16 @@ Loc = tuple[int | str, ...]
 """The way to a setting: ``("policies", 0, "within")``."""
 
 _SECRET_WORDS = ("password", "secret", "token", "url")
+
+_NAMED: Final = {
+    "policies": ("policy", "name"),
+    "people": ("person", "id"),
+    "queues": ("queue", "name"),
+    "schedules": ("schedule", "name"),
+    "webhooks": ("webhook", "name"),
+    "cases": ("case", "name"),
+}
+"""Tables of which there are many: what one of them is called, and which key has its name."""
 
 _PLAINER = {
     "int_parsing": "it should be a whole number",
@@ -38,6 +48,8 @@ class Fault:
         remedy: What to do, "" where the message says it.
         source: The file (with the line, where it is known) or the environment variable.
         severity: An error keeps Signoff from starting; a warning does not.
+        place: The setting with the name of its policy, person or queue in place of a number,
+            ``policy 'expenses': within``; "" where the key says it.
     """
 
     key: str
@@ -45,10 +57,12 @@ class Fault:
     remedy: str = ""
     source: str = ""
     severity: Literal["error", "warning"] = "error"
+    place: str = ""
 
     def __str__(self) -> str:
-        """Return source, key, message and remedy on one line."""
-        head = ": ".join(part for part in (self.source, self.key, self.message) if part)
+        """Return source, place, message and remedy on one line."""
+        place = self.place or self.key
+        head = ": ".join(part for part in (self.source, place, self.message) if part)
         return f"{head}. {self.remedy}" if self.remedy else head
 
 
@@ -75,9 +89,50 @@ def key_text(loc: Loc) -> str:
     return text
 
 
+def place_text(loc: Loc, content: object) -> str:
+    """Write the way to a setting with the name of the table it is in: ``policy 'x': within``.
+
+    Args:
+        loc: The way.
+        content: The settings: a model, or what a file has, with or without faults.
+    """
+    table, index, *rest = *loc, "", ""
+    if table not in _NAMED or not isinstance(index, int):
+        return ""
+    kind, key = _NAMED[table]
+    try:
+        one = _part(_part(content, table), index)
+        name = _part(one, key)
+    except (LookupError, AttributeError, TypeError):
+        return ""
+    if not isinstance(name, str):
+        return ""
+    within = key_text(tuple(part for part in rest if part != ""))
+    return f"{kind} {name!r}" + (f": {within}" if within else "")
+
+
+def _part(value: Any, key: int | str) -> Any:  # noqa: ANN401 -- a model, or what is in a file
+    return getattr(value, str(key)) if isinstance(value, BaseModel) else value[key]
+
+
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
     """Translate what pydantic found into faults without a source, each with the way to it."""
     return [(one["loc"], _fault(one, model)) for one in error.errors(include_url=False)]
+
+
+def export(loc: Loc, value: str = "…") -> str:
+    """Return how a setting is given by the environment, as people type it at a shell.
+
+    Args:
+        loc: The way to the setting, through tables alone.
+        value: What it can be set to: text, or a command that makes it.
+    """
+    variable = "__".join(str(part).upper() for part in loc)
+    return f'export SIGNOFF_{variable}="{value}"'
+
+
+NO_SLACK: Final = f"Make the Slack app work: {export(('slack', 'bot_token'), 'xoxb-…')}"
+"""The remedy where something asks in Slack, and Slack is not set up."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
@@ -97,15 +152,19 @@ def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
         known = _fields_at(model, loc[:-1])
         message = f"{name!r} is not a setting of {where}" if where else "there is no such section"
         return Fault(key, message, suggest(name, known))
+    plain = all(isinstance(part, str) for part in loc)
+    by_environment = export(loc) if plain and name != "url" and _is_secret(loc[-1:]) else ""
     if kind == "missing":
-        return Fault(key, f"{name!r} is missing", f"Add it to {where}.")
+        remedy = f"Set it: {by_environment}" if by_environment else f"Add it to {where}."
+        return Fault(key, f"{name!r} is missing", remedy)
     message = error["msg"].removeprefix("Value error, ")
     message = _PLAINER.get(kind, message).replace("Input should", "it should", 1)
     value = error.get("input")
     showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
     if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
         message += f", not {value!r}"
-    return Fault(key, message[:1].lower() + message[1:])
+    remedy = f"Set it: {by_environment}" if by_environment else ""
+    return Fault(key, message[:1].lower() + message[1:], remedy)
 
 
 def _table(loc: Loc) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from signoff.channels.pipeline.targets import EMAIL, SLACK
-from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.faults import NO_SLACK, Fault, Loc, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
@@ -121,7 +121,7 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
             yield (*loc, "channels"), _error(f"{name!r} is no channel", remedy)
     if (SLACK in level.channels or level.slack_channel) and not settings.slack.enabled:
         key = "slack_channel" if level.slack_channel else "channels"
-        remedy = "Set [slack] bot_token, or take it out: people are asked by mail."
+        remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
         yield (*loc, key), _error("people are to be asked in Slack", remedy)
 
 
@@ -133,7 +133,7 @@ def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterato
             remedy = suggest(name, known) or f"Name one of {', '.join(known)}."
             yield loc, _error(f"{name!r} is no channel", remedy)
     if SLACK in channels and not settings.slack.enabled:
-        remedy = "Set [slack] bot_token, or take it out: people are told by mail."
+        remedy = f"{NO_SLACK}, or take it out: people are told by mail."
         yield loc, _error("people are to be told in Slack", remedy)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.faults import NO_SLACK, Fault, Loc, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.directory.absences import circle
 from signoff.core.directory.people import Directory
@@ -19,6 +19,7 @@ from signoff.core.routing.resolve import (
 
 Found = tuple[Loc, Fault]
 
+_ABOVE = ("requester.manager", "requester.managers", "asked.manager")
 _AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: it is asked whether the calendar can be read
 
 
@@ -46,19 +47,26 @@ def reference(settings: Settings, asked: str) -> Fault | None:
             return None
         return _error("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
     if asked.startswith(SLACK_GROUP):
-        remedy = "Set [slack] bot_token, or ask a queue: its members stand in the settings."
+        remedy = f"{NO_SLACK}, or ask a queue: its members stand in the settings."
         return None if settings.slack.enabled else _error("a Slack group is to be asked", remedy)
     if asked.startswith((QUEUE, SCHEDULE)):
         groups = settings.queues if asked.startswith(QUEUE) else settings.schedules
         names = [one.name for one in groups]
         remedy = suggest(name, names) or f"Add a [[{kind}s]] table with this name."
         return None if name in names else _error(f"{name!r} is not the name of a {kind}", remedy)
-    return _unknown(asked, [person.id for person in settings.people])
+    people = [person.id for person in settings.people]
+    whose, dot, _ = asked.partition(".")
+    if dot and asked not in people and f"{whose}.manager" in _ABOVE:
+        return _error(f"{asked!r} names nobody", f"Did you mean '{whose}.manager'?")
+    groups = [f"{QUEUE}{one.name}" for one in settings.queues]
+    groups += [f"{SCHEDULE}{one.name}" for one in settings.schedules]
+    return _unknown(asked, people, [*groups, *_ABOVE])
 
 
-def _unknown(person: str, known: list[str]) -> Fault | None:
+def _unknown(person: str, known: list[str], others: Iterable[str] = ()) -> Fault | None:
     if person in known:
         return None
+    known = [*known, *others]
     remedy = suggest(person, known) or "Add a [[people]] table with this id."
     return _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
 

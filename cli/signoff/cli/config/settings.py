@@ -20,7 +20,6 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from signoff.broker.server.embedded import running_url
 from signoff.channels.custom import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
@@ -34,6 +33,7 @@ from signoff.cli.config.faults import (
     Loc,
     faults_of,
     parse_toml,
+    place_text,
     read_text,
     suggest,
 )
@@ -59,6 +59,7 @@ from signoff.cli.config.sources import (
     sourced,
     text_of,
 )
+from signoff.cli.config.started import provided
 from signoff.cli.config.toml_lines import line_of
 from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
@@ -73,6 +74,9 @@ from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
 """Read from the working directory unless another file is named."""
+
+STATE_FOLDER = ".signoff"
+"""Beside the settings file, or in the working directory."""
 
 CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 """The environment variable that names another file."""
@@ -144,7 +148,7 @@ class Settings(BaseSettings):
     @property
     def state_folder(self) -> Path:
         """Where Signoff keeps what it needs on this machine."""
-        return self.home / ".signoff"
+        return self.home / STATE_FOLDER
 
     @property
     def agents_folder(self) -> Path:
@@ -153,10 +157,8 @@ class Settings(BaseSettings):
 
     @property
     def redis_url(self) -> str:
-        """The URL of the ledger's Redis; where none is set, of the one that `signoff up` runs."""
-        if "url" in self.redis.model_fields_set:
-            return self.redis.url
-        return running_url(self.redis_folder) or self.redis.url
+        """The URL of the ledger's Redis."""
+        return self.redis.url
 
     @property
     def redis_folder(self) -> Path:
@@ -324,6 +326,8 @@ def find_file(path: Path | None = None) -> Path | None:
 def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     """Read the settings: environment over file over defaults.
 
+    While `signoff up` runs in the folder, what it provides counts before all of them.
+
     Args:
         path: The file; see `find_file`.
         kind: What kind of process wants them, which gets its own part of the file; "" gets all.
@@ -338,12 +342,12 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
     faults = [*_unknown_variables(), *with_files(os.environ, Settings.model_fields)[1]]
     token = _file.set(content)
     try:
-        settings = Settings()
+        home = file.parent if file is not None else Path.cwd()
+        settings = Settings(**own_content(kind, provided(home / STATE_FOLDER)))
     except ValidationError as error:
         found = faults_of(error, Settings)
         raise ConfigErrors(
-            faults
-            + [_located(_of_policy(fault, loc, content), loc, text, file) for loc, fault in found]
+            faults + [_located(fault, loc, content, text, file) for loc, fault in found]
         ) from error
     except SettingsError as error:
         raise ConfigErrors([*faults, _unreadable_variable(error)]) from error
@@ -363,7 +367,9 @@ def _completed(settings: Settings) -> Settings:
         text = text_of(settings.home / schedule.ics) if schedule.ics else schedule.calendar
         if isinstance(text, Fault):
             place = source_of(settings, ("schedules", index, "ics"))
-            faults.append(Fault(f"schedules[{index}].ics", text.message, text.remedy, place))
+            named = f"schedule {schedule.name!r}: ics"
+            key = f"schedules[{index}].ics"
+            faults.append(Fault(key, text.message, text.remedy, place, place=named))
         else:
             schedules.append(schedule.model_copy(update={"calendar": text}))
     further = computed(settings.policy)
@@ -393,20 +399,11 @@ def source_of(settings: Settings, loc: Loc) -> str:
     return _source(loc, text, settings.file)
 
 
-def _of_policy(fault: Fault, loc: Loc, content: dict[str, Any]) -> Fault:
-    """Return a fault that names the policy it is in, where what people see of it is at fault."""
-    table, index, *keys = *loc, "", ""
-    policies = content.get("policies")
-    if table != "policies" or not isinstance(index, int) or not isinstance(policies, list):
-        return fault
-    name = policies[index].get("name") if isinstance(policies[index], dict) else None
-    if not isinstance(name, str) or keys[0] not in {"title", "money", "hide", ""}:
-        return fault
-    return Fault(fault.key, f"policy {name!r}: {fault.message}", fault.remedy)
-
-
-def _located(fault: Fault, loc: Loc, text: str, file: Path | None) -> Fault:
-    return Fault(fault.key, fault.message, fault.remedy, _source(loc, text, file))
+def _located(
+    fault: Fault, loc: Loc, content: dict[str, Any], text: str, file: Path | None
+) -> Fault:
+    source, place = _source(loc, text, file), place_text(loc, content)
+    return Fault(fault.key, fault.message, fault.remedy, source, place=place)
 
 
 def _source(loc: Loc, text: str, file: Path | None) -> str:

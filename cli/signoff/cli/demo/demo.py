@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -32,10 +34,14 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.server.embedded import EmbeddedRedis, free_port
 from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.submit import submit
+from signoff.channels.inbox.auth.links import make_link
+from signoff.channels.inbox.auth.sessions import How
+from signoff.channels.inbox.settings import ROOT
 from signoff.cli.composition.parts import build
 from signoff.cli.composition.supervisor import Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
+from signoff.cli.example_files import examples
 from signoff.cli.terminal import make_console
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
@@ -71,11 +77,18 @@ class Stage:
     decisions: Decisions
     mailbox: dev_mailbox.DevMailbox
     inbound: int
+    page: str
     console: Console
 
 
 async def demo(
-    *, app: str, message: str, reply: str | None, keep: bool = False, console: Console | None = None
+    *,
+    app: str,
+    message: str,
+    reply: str | None,
+    keep: bool = False,
+    stay: bool = False,
+    console: Console | None = None,
 ) -> int:
     """Play the whole way once.
 
@@ -84,6 +97,7 @@ async def demo(
         message: What the requester says; "" takes the usual words for that agent.
         reply: The manager's reply; None asks at the terminal.
         keep: Leave the folder with ledger, sessions, mail and journal where it is.
+        stay: Go on with a second request that waits on the page, until Ctrl-C.
         console: Where to write.
 
     Returns:
@@ -103,7 +117,10 @@ async def demo(
     folder = Path(tempfile.mkdtemp(prefix="signoff-demo-"))
     try:
         async with _stage(folder, console) as stage:
-            return await _play(stage, app, message or MESSAGES[app], reply)
+            code = await _play(stage, app, message or MESSAGES[app], reply)
+            if stay and code == 0:
+                await _stay(stage, app)
+            return code
     finally:
         if keep:
             console.print(f"\nEverything is in {folder}")
@@ -119,8 +136,8 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             await asyncio.to_thread(redis.start)
             stack.callback(redis.stop)
             mailbox = await stack.enter_async_context(dev_mailbox.DevMailbox(folder / "mail"))
-            inbound = free_port()
-            settings = _settings(folder, redis.url, mailbox.port, inbound)
+            inbound, gateway = free_port(), free_port()
+            settings = _settings(folder, redis.url, mailbox.port, inbound, gateway)
             environment = {
                 "SIGNOFF_CONFIG": str(settings),
                 "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -128,22 +145,29 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             supervisor = await stack.enter_async_context(Supervisor())
             for name in ("worker", "channels", "gateway"):
                 await supervisor.signoff(name, name, env=environment)
-            parts = build(load_settings(settings))
+            loaded = load_settings(settings)
+            parts = build(loaded)
             stack.push_async_callback(parts.ledger.close)
             await supervisor.ready()
-        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, console)
+        page = loaded.inbox.url
+        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, page, console)
 
 
-def _settings(folder: Path, redis_url: str, smtp_port: int, inbound_port: int) -> Path:
+def _settings(
+    folder: Path, redis_url: str, smtp_port: int, inbound_port: int, gateway_port: int
+) -> Path:
     file = folder / "signoff.toml"
     file.write_text(
         f"""\
 [redis]
 url = "{redis_url}"
 [agents]
-folder = {json.dumps(str(_examples()))}
+folder = {json.dumps(str(examples("agents")))}
 [gateway]
-port = 0
+port = {gateway_port}
+[inbox]
+url = "http://localhost:{gateway_port}"
+secret_key = "{secrets.token_urlsafe(32)}"
 [email]
 sender = "Signoff <approvals@signoff.localhost>"
 mailbox = "approvals@signoff.localhost"
@@ -167,16 +191,6 @@ within = "1d"
         encoding="utf-8",
     )
     return file
-
-
-def _examples() -> Path:
-    folder = Path(__file__).parents[4] / "examples" / "agents"
-    if not folder.is_dir():
-        raise ConfigError(
-            "the example agents are not in this installation; run the demo from a clone of the "
-            "project: make demo"
-        )
-    return folder
 
 
 async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
@@ -207,6 +221,25 @@ async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
     show.print(Rule("5 · The timeline"))
     show.print(_timeline(await stage.ledger.history(run.id)))
     return 0
+
+
+async def _stay(stage: Stage, app: str) -> None:
+    """Leave a second request on the page, until Ctrl-C."""
+    show = stage.console
+    show.print(Rule("6 · The page"))
+    run = await submit(stage.decisions.ledger, app, MESSAGES[app], user=REQUESTER)
+    await _until(stage, run.id, {What.DELIVERED})
+    path, _ = await make_link(stage.ledger, MANAGER.id, how=How.LOCAL, to=f"{ROOT}/")
+    show.print(f"A second request waits for {MANAGER.name}. Their page; the link works once:")
+    show.print(f"{stage.page}{path}", soft_wrap=True)
+    show.print("Ctrl-C ends the demo.")
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: str | None) -> bool:

@@ -8,7 +8,7 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.cli.doctor.loading import Problem
 from signoff.worker.adk.inspection import concerns
-from signoff.worker.agent_folders import app_names
+from signoff.worker.agent_folders import app_names, load_problem
 from signoff.worker.ces import rules
 from signoff.worker.ces.rules import Rules
 
@@ -30,7 +30,7 @@ def load_problems(folder: Path, code: Rules) -> dict[str, list[Problem]]:
         try:
             found = concerns(loader.load_agent(name))
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- an agent may raise anything
-            why = f"{name} does not load: {type(error).__name__}: {error}"
+            why = f"{name} does not load: {load_problem(name, error, folder)}"
             problems[name] = [Problem(why, broken=True)]
         else:
             problems[name] = [Problem(f"{name} loads, but {one}", one.broken) for one in found]

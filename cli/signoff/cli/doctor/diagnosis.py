@@ -34,6 +34,7 @@ from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
 from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
+from signoff.cli.doctor.sessions import about_sessions
 from signoff.core.approvals import deliveries
 from signoff.core.base.errors import (
     ArchiveBroken,
@@ -74,8 +75,9 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         # At once: each of them waits for somebody else most of the time.
-        in_redis, imap, dkim, slack, dns, (smtp, broker), agents = await asyncio.gather(
+        in_redis, sessions, imap, dkim, slack, dns, (smtp, broker), agents = await asyncio.gather(
             _of_ledger(ledger, settings),
+            about_sessions(settings),
             _imap(settings, ledger),
             _dkim(settings),
             _slack(settings),
@@ -85,8 +87,8 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
         )
     finally:
         await ledger.close()
-    findings = [*_settings(settings), *in_redis, *imap, broker, *agents, smtp, *dkim, *slack]
-    return [*findings, *own_channels(settings), *_proof(settings), *dns]
+    findings = [*_settings(settings), *in_redis, *imap, broker, sessions, *agents, smtp, *dkim]
+    return [*findings, *slack, *own_channels(settings), *_proof(settings), *dns]
 
 
 async def _of_ledger(ledger: Ledger, settings: Settings) -> list[Finding]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError
@@ -18,6 +19,7 @@ from signoff.cli.config.faults import (
     faults_of,
     key_text,
     parse_toml,
+    place_text,
     read_text,
     suggest,
 )
@@ -174,9 +176,15 @@ def read_cases(file: Path, rules: Rulebook) -> tuple[Cases, list[int]]:
             are not.
     """
     text = read_text(file)
-    cases = _parsed(text, file)
+    content = parse_toml(text, file)
+    cases = _parsed(content, text, file)
     faults = [
-        Fault(key_text(loc), fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
+        replace(
+            fault,
+            key=key_text(loc),
+            source=f"{file}:{line_of(text, loc) or 1}",
+            place=place_text(loc, content),
+        )
         for loc, fault in _meanings(cases, rules)
     ]
     if faults:
@@ -194,12 +202,16 @@ def zone_of(case: Case, cases: Cases) -> ZoneInfo:
     return ZoneInfo(case.zone or cases.zone)
 
 
-def _parsed(text: str, file: Path) -> Cases:
+def _parsed(content: dict[str, Any], text: str, file: Path) -> Cases:
     try:
-        return Cases.model_validate(parse_toml(text, file))
+        return Cases.model_validate(content)
     except ValidationError as error:
         raise ConfigErrors(
-            Fault(fault.key, fault.message, fault.remedy, f"{file}:{line_of(text, loc) or 1}")
+            replace(
+                fault,
+                source=f"{file}:{line_of(text, loc) or 1}",
+                place=place_text(loc, content),
+            )
             for loc, fault in faults_of(error, Cases)
         ) from error
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import structlog
 from celery import Celery
 from kombu import Queue
+from kombu.transport import TRANSPORT_ALIASES
 
 from signoff.broker import stages
 from signoff.broker.monitoring import metrics
@@ -42,6 +43,8 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
     sentinel: dict[str, Any] = {}
     if broker_url.startswith(SCHEME):
         broker_url, sentinel = Sentinels.read(broker_url).for_celery()
+        # By the scheme, because kombu goes by it when it tries another of the Sentinels.
+        TRANSPORT_ALIASES["sentinel"] = "signoff.broker.doorbells.sentinels:Transport"
     app = Celery(name, broker=broker_url, set_as_current=False)
     app.conf.update(
         task_ignore_result=True,

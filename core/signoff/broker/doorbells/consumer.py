@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import kombu
 import structlog
+from celery.worker import state as worker_state
 from celery.worker.consumer import Consumer
 from kombu.message import Message
 
@@ -16,6 +17,9 @@ log = structlog.get_logger(__name__)
 
 _LONGEST: Final = 4096
 """Bytes of the longest message that is looked at; a doorbell has about a hundred."""
+
+_AGAIN: Final = 1
+"""Seconds between two attempts to connect; Celery's own pauses grow to half a minute."""
 
 
 class BellConsumer(Consumer):
@@ -30,10 +34,39 @@ class BellConsumer(Consumer):
     # Attributes of Celery's that celery-types leaves out.
     task_consumer: kombu.Consumer
     connection_errors: tuple[type[Exception], ...]
+    first_connection_attempt: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- Celery's own arguments
         super().__init__(*args, **kwargs)
         self.channel_errors = (Exception,)
+
+    def ensure_connected(self, conn: kombu.Connection) -> kombu.Connection:
+        """Connect, as long as that takes; what is rung meanwhile waits in the ledger."""
+
+        def failed(error: Exception, interval: float) -> None:
+            if interval:  # not for each of several Sentinels
+                log.warning("broker.unreachable", error=str(error), retry_in=interval)
+
+        conn.ensure_connection(
+            failed,
+            interval_start=_AGAIN,
+            interval_step=0,
+            interval_max=_AGAIN,
+            callback=worker_state.maybe_shutdown,
+        )
+        self.first_connection_attempt = False
+        return conn
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Give up a connection that is broken.
+
+        kombu fails to close one to Redis where a message had been received and not yet been
+        acknowledged, with an error that Celery does not expect, and that would end the worker.
+        """
+        try:
+            super().on_connection_error_after_connected(exc)
+        except Exception as error:  # noqa: BLE001 -- it is broken in any case
+            log.warning("broker.not_closed", error=repr(error))
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Message], None]:  # noqa: ANN401 -- as above
         """Return what is called with each message."""

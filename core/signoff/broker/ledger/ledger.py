@@ -51,6 +51,9 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
+_INSISTENCE = 30
+_INSIST_AGAIN = 1.0
+
 _RESULTS = {"lease": "lease_lost"}
 """What metrics call an outcome of the commit script that says less than they do."""
 
@@ -307,6 +310,23 @@ class Ledger:
             except Conflict:
                 # Many who decide about one run would go on disturbing each other in step.
                 await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
+        return await attempt()
+
+    async def insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Run an attempt until Redis takes it, for half a minute: it notes what cannot be undone.
+
+        A failover takes some seconds; a tool that ends meanwhile would be in doubt afterwards. A
+        lease that runs out on the way ends the waiting.
+
+        Raises:
+            LedgerUnavailable: Redis has not come back.
+        """
+        for _ in range(_INSISTENCE):
+            try:
+                return await attempt()
+            except LedgerUnavailable as error:
+                log.warning("ledger.unavailable", error=str(error))
+                await asyncio.sleep(_INSIST_AGAIN)
         return await attempt()
 
     def sealed(self, approval: Approval, events: Iterable[Event]) -> Approval:

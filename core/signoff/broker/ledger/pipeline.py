@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import redis.exceptions
@@ -45,11 +45,19 @@ class Wire:
         mark: A key that is written before replicas are waited for; "" waits for none. WAIT looks at
             what its own connection has written: a commit that is recognised on another connection,
             or was refused because an earlier one was done, writes nothing itself.
+        connect_anew: Called when the server seems not to be the primary any more.
     """
 
-    def __init__(self, client: Commands, *, mark: str = "") -> None:
+    def __init__(
+        self,
+        client: Commands,
+        *,
+        mark: str = "",
+        connect_anew: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._client = client
         self._mark = mark
+        self._connect_anew = connect_anew
         self._on_disk = True
         self._replicas = 1
         self._calls: list[_Call] = []
@@ -117,6 +125,8 @@ class Wire:
                 self._prove(pipe)
             replies = await pipe.execute(raise_on_error=False)
         missing = await self._missing(replies) if durable else None
+        if self._connect_anew and (missing or any(_is_from_replica(one) for one in replies)):
+            await self._connect_anew()
         start = 0
         for call in calls:
             end = start + len(call.commands)
@@ -171,6 +181,13 @@ def _attached(info: object) -> int:
     """Return how many replicas have all that the primary has, as it says itself, and follow it."""
     rows = info.values() if isinstance(info, dict) else ()
     return sum(isinstance(one, dict) and one.get("state") == "online" for one in rows)
+
+
+def _is_from_replica(reply: object) -> bool:
+    # Before Redis 7 the error of a script has it somewhere in its text.
+    return isinstance(reply, redis.exceptions.ReadOnlyError) or (
+        isinstance(reply, redis.exceptions.ResponseError) and "READONLY" in str(reply)
+    )
 
 
 def _fail(calls: Sequence[_Call], error: BaseException) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.resources import files
 from typing import Any, Protocol, Self, cast
 
@@ -16,13 +17,16 @@ import redis.exceptions
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
-from signoff.broker.ledger.pipeline import Wire
+from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.server.address import SCHEME, open_pool
+from signoff.broker.server.address import SCHEME, connect_anew, open_pool
 from signoff.core.base.errors import LedgerUnavailable
 
+_FILES = {"session_open": "session_read"}
+"""Scripts that stand in the file of another one: they differ in what has to be on a replica."""
+
 _SCRIPTS = {
-    name: files("signoff.broker").joinpath("lua", f"{name}.lua").read_text()
+    name: files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua").read_text()
     for name in (
         "commit",
         "claim",
@@ -50,6 +54,7 @@ _SCRIPTS = {
         "session_make",
         "session_append",
         "session_read",
+        "session_open",
         "session_drop",
     )
 }
@@ -58,6 +63,9 @@ _SHAS = {
     for name, text in _SCRIPTS.items()
 }
 
+
+_DURABLE = frozenset({"commit", "session_make", "session_append", "session_open"})
+"""What counts only when a replica has it, where one is waited for."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -167,7 +175,11 @@ class Store:
     ) -> None:
         self.client = client
         self._commands = cast("Commands", client)
-        self._wire = Wire(self._commands, mark=f"{prefix}replicated" if replica else "")
+        self._wire = Wire(
+            self._commands,
+            mark=f"{prefix}replicated" if replica else "",
+            connect_anew=partial(connect_anew, client.connection_pool),
+        )
         self.prefix = prefix
         self.replica = replica
         self._clock = clock
@@ -239,9 +251,9 @@ class Store:
             ]
             if unknown:
                 # A Redis that was started anew has no scripts. What it did do is not done twice.
-                await self._commands.script_load(_SCRIPTS[name])
-                again = await self._pipelined(name, [calls[place] for place in unknown])
-                for place, one in zip(unknown, again, strict=True):
+                load = ("SCRIPT", "LOAD", _SCRIPTS[name])
+                again = await self._pipelined(name, [calls[place] for place in unknown], load)
+                for place, one in zip(unknown, again[1:], strict=True):
                     results[place] = one
             for one in results:
                 if isinstance(one, Exception):
@@ -252,11 +264,13 @@ class Store:
         """Run one script once."""
         return (await self.scripts(name, [args]))[0]
 
-    async def _pipelined(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
+    async def _pipelined(
+        self, name: str, calls: Sequence[Sequence[str | int]], *before: Command
+    ) -> list[Any]:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
+        commands = [*before, *((*start, *args) for args in calls)]
         # Leases and counters that a failover loses are lost to everybody: commits are fenced.
-        durable = name == "commit"
-        return await self._wire.send([(*start, *args) for args in calls], durable=durable)
+        return await self._wire.send(commands, durable=name in _DURABLE)
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
         return (await self._all(command))[0]

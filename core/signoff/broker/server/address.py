@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote
 
 import redis.asyncio
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+import redis.asyncio.retry
+import redis.retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as Unreachable
+from redis.exceptions import RedisError
 
 from signoff.core.base.errors import ConfigError
 
@@ -82,13 +89,75 @@ class Sentinels:
         user, password = (quote(self.login.get(key, ""), "") for key in ("username", "password"))
         login = f"{user}:{password}@" if self.login else ""
         urls = [f"{SCHEME}{login}{host}:{port}/{self.database}" for host, port in self.hosts]
-        options = {"master_name": self.master, "sentinel_kwargs": self.reach}
+        # One that is away is not asked again: the others are.
+        once = redis.retry.Retry(NoBackoff(), 0)
+        options = {"master_name": self.master, "sentinel_kwargs": {**self.reach, "retry": once}}
         return ";".join(urls), options
 
     @property
     def reach(self) -> dict[str, Any]:
         """How a Sentinel is connected to, as redis-py takes it."""
         return {**self.own, "socket_connect_timeout": _CONNECT, "socket_timeout": _CONNECT}
+
+
+def named_primary(states: Collection[Mapping[str, Any]]) -> tuple[str, int]:
+    """Return host and port of the primary by what Sentinels say of it.
+
+    Where they do not agree, the highest configuration epoch counts. A Sentinel that is replacing
+    the primary does not count: until it has finished it names the old one, which may have been
+    started again by then and takes writes that are lost a few seconds later.
+
+    Args:
+        states: The reply of each Sentinel, as redis-py parses it.
+
+    Raises:
+        Unreachable: None of them names a primary that is up.
+    """
+    epoch = max((one["config-epoch"] for one in states), default=0)
+    for one in states:
+        up = one["is_master"] and not one["is_sdown"] and not one["is_odown"]
+        if one["config-epoch"] == epoch and up and "failover_in_progress" not in one["flags"]:
+            return one["ip"], one["port"]
+    raise Unreachable(f"{len(states)} Sentinels answer, and none names a primary that is up.")
+
+
+class _Sentinels(Sentinel):
+    """Asks all Sentinels at once, and believes the best informed of the first majority."""
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        """Return host and port of the primary.
+
+        Raises:
+            Unreachable: None of them names a primary that is up.
+        """
+        asked = [asyncio.ensure_future(one.sentinel_masters()) for one in self.sentinels]
+        states: list[Mapping[str, Any]] = []
+        try:
+            for one in asyncio.as_completed(asked):
+                try:
+                    reply: Any = await one
+                    states.append(reply[service_name])
+                except (RedisError, OSError, KeyError):
+                    continue
+                if 2 * len(states) > len(asked):
+                    break
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return named_primary(states)
+
+
+class _Connection(SentinelManagedConnection):
+    """Asks the Sentinels before each attempt to connect.
+
+    redis-py does so for the first attempt only: it repeats a command at the old address.
+    https://github.com/redis/redis-py/issues/3874
+    """
+
+    async def _connect(self) -> None:
+        self.host, self.port = await self.connection_pool.get_master_address()
+        await super()._connect()  # type: ignore[no-untyped-call]
 
 
 class _Pool(SentinelConnectionPool, redis.asyncio.BlockingConnectionPool):
@@ -114,8 +183,20 @@ def open_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:
         return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
     found = Sentinels.read(url)
     named = {"db": found.database, "socket_connect_timeout": _CONNECT, **found.login}
-    manager = Sentinel(found.hosts, sentinel_kwargs=found.reach)  # type: ignore[no-untyped-call]
+    named["connection_class"] = _Connection
+    once = redis.asyncio.retry.Retry(NoBackoff(), 0)
+    manager = _Sentinels(found.hosts, sentinel_kwargs={**found.reach, "retry": once})  # type: ignore[no-untyped-call]
     return _Pool(found.master, manager, **named, **options)  # type: ignore[no-untyped-call]
+
+
+async def connect_anew(pool: redis.asyncio.ConnectionPool) -> None:
+    """Close the connections of a pool, those in use as soon as they are given back.
+
+    For one that leads to a server which is not the primary any more: the next one is opened to
+    where the Sentinels, or the DNS, say by now.
+    """
+    await pool.disconnect(inuse_connections=False)
+    await pool.update_active_connections_for_reconnect()  # type: ignore[no-untyped-call]
 
 
 def _host(text: str) -> tuple[str, int]:

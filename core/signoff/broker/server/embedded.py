@@ -18,13 +18,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from signoff.broker.server.private import PRIVATE_UMASK, private_folder, private_text
+from signoff.broker.server.private import PRIVATE_UMASK, private_folder
 from signoff.core.base.errors import ConfigError
 
 _PATIENCE = 10.0
-
-_URL_FILE = "url"
-"""In the folder: where this user's other programs find the URL, with the password in it."""
 
 _ALLOWED = "~* &* +@all -@admin -migrate +client +config|get"
 """Nothing that writes files elsewhere, loads code, copies the data away or changes who may do what.
@@ -155,7 +152,6 @@ class EmbeddedRedis:
                     key="redis.url",
                 )
             time.sleep(0.01)
-        private_text(self.folder / _URL_FILE, self.url)
 
     def stop(self) -> None:
         """Stop it; what was acknowledged is on disk."""
@@ -169,7 +165,6 @@ class EmbeddedRedis:
                 self._process.kill()
                 self._process.wait()
         self._process = None
-        (self.folder / _URL_FILE).unlink(missing_ok=True)
 
     def kill(self) -> None:
         """End it without warning, as a power cut would."""
@@ -203,13 +198,6 @@ class EmbeddedRedis:
             while chunk := connection.recv(4096):
                 reply += chunk
         return reply.startswith(b"+OK\r\n+PONG") and f"process_id:{self.pid}\r\n".encode() in reply
-
-
-def running_url(folder: Path) -> str:
-    """Return the URL of the server that runs in a folder of this user's, "" where none does."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        return (folder / _URL_FILE).read_text("ascii")
-    return ""
 
 
 def _quoted(text: str) -> str:

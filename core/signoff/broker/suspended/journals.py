@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from signoff.broker.ledger.change import Change
@@ -64,17 +65,18 @@ class Journal:
         # One after the other, also for calls side by side: a gap would hide what is behind it.
         async with self._adding:
             place = len(self._versions)
-            await self._write(place, 0, entry)
+            await self.ledger.commit(self._entry(place, 0, entry))
             self._versions.append(1)
             return place
 
     async def change(self, place: int, entry: Mapping[str, Any]) -> None:
-        """Write an entry anew.
+        """Write an entry anew: what came of the call.
 
         Raises:
-            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; it stays as it was then.
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.insist`; it stays as it was then.
         """
-        await self._write(place, self._versions[place], entry)
+        change = self._entry(place, self._versions[place], entry)
+        await self.ledger.insist(partial(self.ledger.commit, change))
         self._versions[place] += 1
 
     async def drop(self) -> None:
@@ -91,10 +93,9 @@ class Journal:
                 await self.ledger.commit(self.fence(change))
         self._versions = []
 
-    async def _write(self, place: int, was: int, entry: Mapping[str, Any]) -> None:
+    def _entry(self, place: int, was: int, entry: Mapping[str, Any]) -> Change:
         text = json.dumps(entry)
-        change = Change().put_raw(self._key(place), text, was=was, ttl=_KEPT)
-        await self.ledger.commit(self.fence(change))
+        return self.fence(Change().put_raw(self._key(place), text, was=was, ttl=_KEPT))
 
     def _key(self, place: int) -> str:
         return f"{_KEYS}{self.name}:{place}"

@@ -32,7 +32,7 @@ from signoff.worker.adk.sessions.database import POSTGRES, TextSessionService
 from signoff.worker.adk.sessions.ledger import LedgerSessionService
 from signoff.worker.adk.sessions.redis import SCHEMES, LastingRedisSessionService
 from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
-from signoff.worker.agent_folders import app_names
+from signoff.worker.agent_folders import app_names, load_problem
 
 log = structlog.get_logger(__name__)
 
@@ -164,7 +164,7 @@ class Apps:
         except Exception as error:
             raise AppNotFound(
                 f"The agent {name!r} in {self.folder} does not load: "
-                f"{type(error).__name__}: {error}"
+                f"{load_problem(name, error, self.folder)}"
             ) from error
         return self._runner_of(name, self._with_plugin(name, loaded))
 

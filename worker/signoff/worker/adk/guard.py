@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from google.adk.agents.callback_context import CallbackContext
@@ -61,6 +61,8 @@ from signoff.worker.turn_results import VALID_FOR
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 _MAX_RESULT = 256 * 1024
 _TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
 
@@ -97,6 +99,7 @@ class GuardPlugin(BasePlugin):
         self._expected: dict[_Key, tuple[str, Fence]] = {}
         self._nodes: dict[_Key, str] = {}
         self._begun: set[str] = set()
+        self._starting: set[str] = set()
         self._stopped: dict[_Session, Exception] = {}
         self._freezes = Freezes(ledger)
         self.working = Working()
@@ -166,22 +169,26 @@ class GuardPlugin(BasePlugin):
         """
         for node in nodes:
             begin = partial(self._begin, node.id, fence, has_run=has_run)
-            if await self._ledger.decide_again(begin):
+            if await self._start(node.id, begin):
                 self._begun.add(node.id)
 
     async def end(self, nodes: Iterable[Approval], fence: Fence, *, why: str = "") -> None:
         """Mark those of them as finished that were begun here, and were not tools."""
         for node in nodes:
             self._begun.discard(node.id)
-            await self._ledger.decide_again(partial(self._end, node.id, fence, why))
+            end = partial(self._end, node.id, fence, why)
+            await self._ledger.insist(partial(self._ledger.decide_again, end))
 
     async def _begin(self, approval_id: str, fence: Fence, *, has_run: bool) -> bool:
         approval, now = await self._ledger.approval_now(approval_id)
         if approval.handoff is Handoff.FINISHED:
             return False
+        if await self._is_started_here(approval, fence):
+            return True
         _require_recorded(approval)
         self._require_good(approval, now)
         starts = () if has_run else (approval.call.name,)
+        self._starting.add(approval_id)
         await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
@@ -243,8 +250,8 @@ class GuardPlugin(BasePlugin):
             LeaseLost: Somebody else runs the session by now.
         """
         try:
-            await self._ledger.decide_again(
-                partial(self._enter, approval_id, fence, tool, args, context)
+            await self._start(
+                approval_id, partial(self._enter, approval_id, fence, tool, args, context)
             )
         except Frozen as error:
             await self.working.end(_session_of(context), error)
@@ -266,14 +273,37 @@ class GuardPlugin(BasePlugin):
         if approval.id in self._begun:
             self._begun.discard(approval.id)
             return
+        if await self._is_started_here(approval, fence):
+            return
         # Once more, with the history that ADK goes by: another answer may have come in since.
         self._require_startable(approval, context, now)
         if code is not None:
             await hand_over(self._ledger, approval, code, context)
         # Where code is suspended, the approval is about a call inside of the tool.
         starts = {tool.name, *([approval.call.name] if approval.lets_run else [])}
+        self._starting.add(approval_id)
         await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
         log.info("tool.started", approval=approval.id, tool=tool.name)
+
+    async def _start(self, approval_id: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Start a call, also where others write to its approval, and through a failover."""
+        try:
+            return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+        finally:
+            self._starting.discard(approval_id)
+
+    async def _is_started_here(self, approval: Approval, fence: Fence) -> bool:
+        """Say whether an attempt to start a call was kept whose answer was lost.
+
+        It is ours: while the session's lease is, nobody else can have started it.
+
+        Raises:
+            LeaseLost: Somebody else runs the session by now.
+        """
+        if approval.id not in self._starting or approval.handoff is not Handoff.STARTED:
+            return False
+        await self._ledger.commit(fence(Change()))
+        return True
 
     async def frozen(self, tool: str, context: Context) -> Freeze | None:
         """Return what stops a tool that nobody is asked about, None where nothing does."""
@@ -343,9 +373,9 @@ class GuardPlugin(BasePlugin):
                 )
                 log.info("tool.finished", approval=approval.id, tool=approval.call.name)
 
-        # The approval may be written to at this moment, by a delivery that is noted late; that
-        # must not leave a tool in doubt which has finished.
-        await self._ledger.decide_again(attempt)
+        # The approval may be written to at this moment, by a delivery that is noted late, and Redis
+        # may fail over; neither must leave a tool in doubt which has finished.
+        await self._ledger.insist(partial(self._ledger.decide_again, attempt))
 
     async def after_tool_callback(
         self,

@@ -1,0 +1,117 @@
+"""The README, pasted line by line by somebody who has nothing yet."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+UP = """\
+if [ -n "${{up:-}}" ]; then kill -INT $up; wait $up || true; fi
+signoff up > {log} 2>&1 & up=$!
+grep -q -m1 "Everything is ready" <(tail -n +1 -F --pid=$up {log} 2>/dev/null)
+"""
+"""What Ctrl-C in the first terminal and typing it again come to."""
+
+AT_LAST = """\
+until signoff runs list --json | grep -q '"state": "{state}"'; do kill -0 $up; done
+"""
+
+
+def pasted(text: str, log: Path) -> str:
+    """Return a script of what a reader types from "Install it" on, in the order of the page."""
+    text = text.partition("## Install it\n")[2].partition("## Go on\n")[0]
+    found = re.findall(r"(?:`([\w/.]+)`:\n\n)?```(sh|python)\n(.*?)```", text, re.DOTALL)
+    assert [language for _, language, _ in found].count("python") == 1
+    lines = ["set -euo pipefail", "trap '[ -z \"${up:-}\" ] || { kill $up; wait $up; }' EXIT"]
+    for file, language, code in found:
+        if language == "python":
+            assert file, "the page says where the code is saved"
+            lines.append(f"mkdir -p {Path(file).parent}\ncat > {file} <<'END'\n{code}END")
+        else:
+            lines += [
+                UP.format(log=log) if one == "signoff up" else one for one in code.splitlines()
+            ]
+    # Whoever types is slower than the agent that goes on.
+    return "\n".join([*lines, AT_LAST.format(state="completed")])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with nothing in it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return what a stranger has, and a pip that finds all it needs without a network.
+
+    What was installed for the tests stands in for a package index.
+    """
+    site = sysconfig.get_path("purelib")
+    return {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": site,
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",  # off, in pip's way of negating what it is called
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash to paste into")
+def test_everything_runs_as_pasted(tmp_path: Path, home: Path) -> None:
+    """The package is built and installed; init, up, a run, an answer, an agent of one's own."""
+    clone = tmp_path / "clone"
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, names):
+        if not name.startswith("tests/") and (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, clone / name)
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            pasted(README, tmp_path / "up.log").replace("python3 ", f"{sys.executable} "),
+        ],
+        cwd=clone,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    log = tmp_path / "up.log"
+    seen = done.stdout + done.stderr + (log.read_text() if log.exists() else "")
+    assert done.returncode == 0, seen
+    assert "3 cases: 3 passed" in done.stdout, seen
+    assert "Subject: Approval needed" in done.stdout, seen
+    assert re.search(r"^http://localhost:\d+/inbox/sign-in/link/", done.stdout, re.MULTILINE), seen
+    assert "Page:   http://localhost:" in log.read_text()
+    assert (home / "approvals/.signoff").stat().st_mode & 0o77 == 0
+
+
+def test_the_readme_keeps_its_promises() -> None:
+    """Three lines of what it is, two commands, and nothing that sends people to a package index."""
+    intro = README.partition("# Signoff\n\n")[2].partition("\n\n")[0]
+    assert len(intro.splitlines()) == 3
+    tried = README.partition("## Try it\n")[2].partition("## Install it\n")[0]
+    assert re.findall(r"```sh\n(.*?)```", tried, re.DOTALL) == ["make demo\n", "make test\n"]
+    assert "pip install signoff" not in README
