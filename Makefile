@@ -91,6 +91,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.slack $(ARGS)
 	@$(BIN)/python -m benchmarks.timers $(ARGS)
 	@$(BIN)/python -m benchmarks.code $(ARGS)
+	@$(BIN)/python -m benchmarks.turns $(ARGS)
 	@$(BIN)/python -m benchmarks.inbox $(ARGS)
 	@$(BIN)/python -m benchmarks.light $(ARGS)
 

@@ -55,6 +55,22 @@ def test_a_quick_run_of_the_mails_prints_every_ratio() -> None:
         assert ratio in done.stdout
 
 
+def test_a_quick_run_of_turns_prints_every_ratio() -> None:
+    """Without Signoff and with it, on ADK's store and on Signoff's, with one worker and two."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.turns", "--quick", "--fsync", "everysec"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for ratio in ("d 1 / c stock:", "d 1 / c same:", "d 2 / c stock:", "d 2 / c same:"):
+        assert ratio in done.stdout
+
+
 def test_a_quick_run_of_code_that_waits_prints_every_ratio() -> None:
     """A plain call, a gated one, code, and code that stops: each has its time, and its bytes."""
     done = subprocess.run(

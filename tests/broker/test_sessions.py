@@ -18,6 +18,7 @@ from signoff.broker.archive.erasure import erase
 from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
 from signoff.broker.sessions import (
     NOT_SEEN,
     Name,
@@ -28,7 +29,7 @@ from signoff.broker.sessions import (
     SessionRecords,
     States,
 )
-from signoff.core.base.errors import ErasureRefused
+from signoff.core.base.errors import ErasureRefused, LedgerUnavailable
 from signoff.core.directory.people import Person
 
 NOBODY = States()
@@ -139,6 +140,20 @@ async def test_sessions_of_an_erased_person_are_gone(
     will = Person(id="will", name="Will Fox", email="will@example.com")
     await erase(still_ledger, files, Redaction(will.names, "erased-2"), by="ops", why="asked")
     assert await records.read(other) == kept
+
+
+@pytest.mark.soak
+async def test_an_event_counts_when_a_replica_has_it(redis_url: str, prefix: str) -> None:
+    """Where commits wait for a replica, what a worker goes on from does too; reading does not."""
+    store = Store.open(redis_url, prefix=prefix, replica=True)
+    records, name = SessionRecords(store), Name("finance", "riley", "one")
+    with pytest.raises(LedgerUnavailable, match="replica"):
+        await records.read_or_make(name, at=1000.0)
+    found = await records.read(name)
+    assert found is not None
+    with pytest.raises(LedgerUnavailable, match="replica"):
+        await records.append(name, Seen(found.made), NewEvent("e0", "{}", 1000.0, NOBODY))
+    await store.close()
 
 
 async def test_a_backup_has_the_sessions(ledger: Ledger, tmp_path: Path) -> None:

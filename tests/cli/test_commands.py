@@ -31,6 +31,10 @@ from signoff.core.directory.people import Directory
 T = TypeVar("T")
 
 COMMANDS = {
+    "aap instance add",
+    "aap instance list",
+    "aap instance remove",
+    "aap instance rotate",
     "api openapi",
     "approvals approve",
     "approvals ask",

@@ -32,7 +32,7 @@ from signoff.worker.executor import Executor
 from worker import shapes
 
 
-async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
+async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
     """Work on a stage, and die at the step of the job."""
     left = int(job["step"])
 
@@ -49,7 +49,7 @@ async def work(redis: str, sessions: str, agents: Path, lease: float, job: dict[
     if job["thought"]:
         die_thinking(int(job["thought"]))
     ledger = Ledger(Store.open(redis))
-    store = session_service(sessions, agents)
+    store = session_service("", agents, ledger.store)
     commit_all, append = ledger.commit_all, store.append_event
     # What a worker does is counted in its place.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
@@ -82,14 +82,14 @@ def die_thinking(number: int) -> None:
 def main() -> None:
     """Do the jobs, one child each."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    redis, sessions, folder, lease, *names = sys.argv[1:]
+    redis, folder, lease, *names = sys.argv[1:]
     agents = Path(folder)
     for name in names:
         AgentLoader(folder).load_agent(name)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(work(redis, sessions, agents, float(lease), json.loads(line)))
+            asyncio.run(work(redis, agents, float(lease), json.loads(line)))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

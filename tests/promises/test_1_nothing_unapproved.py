@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from google.adk.agents.base_agent import BaseAgent
@@ -15,6 +12,7 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from signoff.broker.ledger.change import Change
+from signoff.broker.sessions import Name, SessionRecords
 from signoff.broker.work import ResumeRun
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
@@ -76,19 +74,13 @@ async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
 
 
 @pytest.mark.promise
-async def test_arguments_that_were_changed_in_the_session_are_not_run(
-    office: Office, tmp_path: Path
-) -> None:
+async def test_arguments_that_were_changed_in_the_session_are_not_run(office: Office) -> None:
     """The digest is checked against the session's own history, also where ADK would be content."""
     run = await office.submit("finance", MESSAGE)
     await office.approve(run)
-    with closing(sqlite3.connect(tmp_path / "sessions.db")) as database:
-        changed = database.execute(
-            "UPDATE events SET event_data = replace(event_data, '2500.0', '9900.0')"
-            " WHERE event_data LIKE '%function_call%'"
-        ).rowcount
-        database.commit()
-    assert changed
+    records = SessionRecords(office.ledger.store)
+    name = Name(run.app, run.user, run.session)
+    assert await records.redact(name, lambda text: text.replace("2500.0", "9900.0"))
     run = await office.resume(run)
     assert run.state is RunState.FAILED
     assert "Nothing was run" in run.problem

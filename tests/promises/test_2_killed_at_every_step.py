@@ -40,7 +40,7 @@ class Forge:
 
     Args:
         redis: The URL of the ledger.
-        folder: Where the sessions, the log and what the tools write down go.
+        folder: Where the log and what the tools write down go.
         agents: The folder of the agents.
         names: Which of them are loaded before the workers are forked.
     """
@@ -56,7 +56,7 @@ class Forge:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
-                    *(f"sqlite:///{folder}/sessions.db", str(agents), str(LEASE), *names),
+                    *(str(agents), str(LEASE), *names),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

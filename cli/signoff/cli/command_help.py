@@ -9,7 +9,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Start": ("demo", "init", "up", "run", "mailbox", "inbox"),
     "Requests and decisions": ("approvals", "runs", "queue", "grants", "freeze", "thaw", "card"),
     "People and policies": ("people", "policy"),
-    "Set up": ("config", "doctor", "slack", "redis", "tokens", "webhooks", "api"),
+    "Set up": ("config", "doctor", "slack", "redis", "tokens", "aap", "webhooks", "api"),
     "Processes": ("worker", "channels", "gateway", "health"),
     "Watch and look after": (
         "top",
@@ -109,6 +109,13 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "tokens create": ("signoff tokens create --scope runs:submit --app finance --expires 90d",),
     "tokens list": ("signoff tokens list",),
     "tokens revoke": ("signoff tokens revoke tok_ai5sdum2xsw3dw77",),
+    "aap instance add": (
+        "signoff aap instance add support --user riley@example.com",
+        "signoff aap instance add desk --receiver https://agent.example.com/aap/events",
+    ),
+    "aap instance list": ("signoff aap instance list",),
+    "aap instance rotate": ("signoff aap instance rotate support",),
+    "aap instance remove": ("signoff aap instance remove support",),
     "webhooks list": ("signoff webhooks list",),
     "webhooks replay": ("signoff webhooks replay books",),
     "api openapi": ("signoff api openapi > openapi.json",),

@@ -40,8 +40,16 @@ def run_gateway(settings: Settings) -> int:
 async def _serve(settings: Settings) -> int:
     parts = build(settings)
     found = count(settings, "gateway")
-    reloader = Reloader(settings, "gateway", renewing(parts))
+    applies, served = [renewing(parts)], None
+    if settings.aap.enabled:
+        from signoff.cli.composition.aap import ServedAap  # noqa: PLC0415 -- few serve it
+
+        served = ServedAap(parts)
+        applies.append(served.follow)
+    reloader = Reloader(settings, "gateway", *applies)
     app, mail = assemble(parts, found, reloader)
+    if served is not None:
+        served.mount(app)
     config = uvicorn.Config(
         app,
         http=Protocol,

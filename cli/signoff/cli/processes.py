@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 from celery.apps.worker import Worker
@@ -39,15 +39,15 @@ from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
 from signoff.core.base.errors import AppNotFound, LedgerError
 
-if TYPE_CHECKING:
-    from signoff.channels.webhooks.sender import Sender
-
 log = structlog.get_logger(__name__)
 
 CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
 _FAILED: Final = 1
+
+Drain = Callable[[], Coroutine[Any, Any, int]]
+"""Works through one stage."""
 
 _Work = Callable[[], Coroutine[Any, Any, object]]
 """What runs beside the stages as long as the process does."""
@@ -219,14 +219,12 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    senders: dict[str, Sender] = {}
+    posting, close_posting = _posting(parts)
+    drains |= posting
     if settings.webhooks:
         from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
-        from signoff.channels.webhooks.sender import Sender as Posting  # noqa: PLC0415 -- httpx
 
-        senders = {one.name: Posting(parts.ledger, one) for one in settings.webhooks}
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
-    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
 
     def renew(fresh: Settings) -> None:
         router.follow(fresh.policies, fresh.default)
@@ -236,8 +234,7 @@ def run_channels(settings: Settings) -> int:
             keeper[0].groups = slack_groups(fresh)
 
     async def close() -> None:
-        for sender in senders.values():
-            await sender.close()
+        await close_posting()
         await readers.close()
         await provers.close()
         await more.close()
@@ -249,13 +246,37 @@ def run_channels(settings: Settings) -> int:
         kind="channels",
         stages=list(drains),
         # A webhook that hangs keeps no channel waiting.
-        threads=CHANNEL_THREADS + len(senders),
+        threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
         besides=besides,
         cards=router.cards,
         renew=renew,
     )
+
+
+def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
+    """Return what posts to webhooks and receivers, by stage, and how its connections are closed."""
+    settings, drains = parts.settings, dict[str, Drain]()
+    closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    if settings.webhooks:
+        from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415 -- httpx
+
+        for one in settings.webhooks:
+            sender = Sender(parts.ledger, one)
+            drains[stages.webhook(one.name)] = sender.drain
+            closes.append(sender.close)
+    if settings.aap.enabled:
+        from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
+
+        receivers, drains[stages.AAP] = notifier(parts)
+        closes.append(receivers.close)
+
+    async def close() -> None:
+        for one in closes:
+            await one()
+
+    return drains, close
 
 
 def _consume(

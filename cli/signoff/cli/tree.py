@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "people": "people.people:app",
     "inbox": "people.inbox:app",
     "tokens": "people.tokens:app",
+    "aap": "aap:app",
     "webhooks": "webhooks:app",
     "api": "api:app",
     "audit": "audit:app",

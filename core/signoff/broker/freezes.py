@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -69,7 +70,12 @@ class Freezes:
             LedgerUnavailable: Redis cannot be reached.
             RecordUnreadable: A newer version of Signoff has written it.
         """
-        return read_freezes(await self._ledger.raw(KEY))
+        return (await self.all_now())[0]
+
+    async def all_now(self) -> tuple[tuple[Freeze, ...], datetime]:
+        """Return what is frozen, and the present, in one round trip; see `all`."""
+        (record,), now = await self._ledger.store.read_now([KEY])
+        return read_freezes(record), now
 
     async def freeze(
         self,

@@ -303,13 +303,23 @@ class SessionRecords:
         found = await self._store.script(
             "session_read", *name.keys, seen.made, seen.count, -1 if most is None else most
         )
-        if not found:
-            return None
-        flat, in_all, first, events, app, user = found
-        fields = _pairs(flat)
-        states = States(_values(fields), _values(_pairs(app)), _values(_pairs(user)))
-        at = float(fields["at"])
-        return StoredSession(name, fields["made"], in_all, first, tuple(events), at, states)
+        return _stored(name, found) if found else None
+
+    async def read_or_make(self, name: Name, *, at: float) -> StoredSession:
+        """Return a session in one round trip; one that is not there is made, without state.
+
+        Args:
+            name: The session.
+            at: When it is made, in seconds since the epoch.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        mark, made_of = secrets.token_hex(4), (name.app, name.user, name.id)
+        found = await self._store.script(
+            "session_open", *name.keys, "", 0, -1, mark, repr(at), *made_of
+        )
+        return _stored(name, found)
 
     async def drop(self, name: Name) -> None:
         """Delete a session, if it is there.
@@ -469,6 +479,14 @@ class SessionRecords:
                 pipe.execute_command("HGETALL", prefix + key)
             found: list[dict[str, str]] = await pipe.execute()
         return found
+
+
+def _stored(name: Name, found: list[Any]) -> StoredSession:
+    flat, in_all, first, events, app, user = found
+    fields = _pairs(flat)
+    states = States(_values(fields), _values(_pairs(app)), _values(_pairs(user)))
+    at = float(fields["at"])
+    return StoredSession(name, fields["made"], in_all, first, tuple(events), at, states)
 
 
 def _hashed(*names: str) -> str:

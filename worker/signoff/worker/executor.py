@@ -211,8 +211,10 @@ class Executor:
         if turn_results.started_and_not_finished(approvals):
             # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
-        waits = resuming and await self._ask_anew(run, hold)
-        if waits or await self._is_frozen(run, approvals, hold):
+        freezes, now = await Freezes(self.ledger).all_now()
+        unproven = resuming and self._is_unproven(run, approvals, now)
+        waits = unproven and await self._ask_anew(run, hold)
+        if waits or await self._is_frozen(run, approvals, hold, freezes):
             return False
         answered = [one for one in approvals if one.id not in run.waiting]
         log.info("run.resuming" if resuming else "run.started", attempt=item.attempts)
@@ -232,6 +234,19 @@ class Executor:
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
             return await self._failed(run, hold, error)
+
+    def _is_unproven(self, run: Run, approvals: Sequence[Approval], now: datetime) -> bool:
+        """Say whether a yes is too old, or is not proven, as the approvals were when claimed."""
+        receipts = self.ledger.receipts
+
+        def why_refused(approval: Approval) -> str:
+            return receipts.why_refused(approval, now) if receipts is not None else ""
+
+        try:
+            change = turn_results.asked_anew(run, approvals, self.valid_for, why_refused, now=now)
+        except KeyUnknown:
+            return True
+        return change is not None
 
     async def _ask_anew(self, run: Run, hold: Hold) -> bool:
         """Ask again about calls whose yes is too old, or is not proven; say whether it waits."""
@@ -258,9 +273,10 @@ class Executor:
         log.warning("run.asked_anew", approvals=run.approvals)
         return True
 
-    async def _is_frozen(self, run: Run, approvals: Sequence[Approval], hold: Hold) -> bool:
+    async def _is_frozen(
+        self, run: Run, approvals: Sequence[Approval], hold: Hold, freezes: Sequence[Freeze]
+    ) -> bool:
         """Put a run back that a freeze keeps from being begun; say whether one does."""
-        freezes = await Freezes(self.ledger).all()
         stopped = turn_results.stopped_by(run, approvals, freezes) if freezes else None
         if stopped is not None:
             await self._freeze(run, hold, *stopped)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from signoff.broker.effects import announce, send_work, tell_outcome
+from signoff.broker.effects import send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import ReportFailure, ReportResult, RouteApproval
-from signoff.core.approvals.approval import Approval, Asked
+from signoff.broker.work import RouteApproval
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
-from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import WHOLE_APP, Run
 from signoff.core.base.errors import CallChanged
 from signoff.core.base.freezes import Freeze, covering
@@ -336,14 +335,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> Approval:
     Returns:
         The approval, which says that they are told.
     """
-    for asked in _told_of_decision(approval):
-        change.send(
-            ReportFailure(
-                channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
-            )
-        )
-    if approval.state is State.APPROVED:
-        announce(change, approval, Milestone.FAILED, problem=problem)
+    tell_failure(change, approval, problem)
     return approval.model_copy(update={"reported": True})
 
 
@@ -356,20 +348,5 @@ def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
     said = turn.text[:LONGEST_WORD]
     if not approval.result and not said:
         return approval
-    for asked in _told_of_decision(approval):
-        change.send(
-            ReportResult(
-                channel=asked.channel, approval=approval.id, person=asked.key, remarks=said
-            )
-        )
-    if approval.state is State.APPROVED:
-        announce(change, approval, Milestone.RAN, remarks=said)
+    tell_result(change, approval, remarks=said)
     return approval.model_copy(update={"reported": True})
-
-
-def _told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of those who decided, and those in places that all can see."""
-    if approval.decision is None or not approval.decision.by:
-        return []
-    theirs = {approval.decision.by, ""}
-    return [one for one in approval.asked if one.person in theirs and not one.problem]

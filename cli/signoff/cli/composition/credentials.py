@@ -22,6 +22,7 @@ RULES: Final = "rules"
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
     "worker": (
+        "aap",
         "email",
         "slack",
         "inbox",
@@ -62,6 +63,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "metrics",
     ),
     MAILBOX: (
+        "aap",
         "redis",
         "broker",
         "sessions",

@@ -130,11 +130,24 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:
             yield finding
+        if settings.aap.enabled:
+            yield await _instances(ledger)
         yield await _seats(ledger, settings)
         for finding in await about_inbox(ledger, settings):
             yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
+
+
+async def _instances(ledger: Ledger) -> Finding:
+    """Look whether anybody can ask by the Agent Approval Protocol."""
+    from signoff.channels.aap.instances import everyone  # noqa: PLC0415 -- few serve it
+
+    found = await everyone(ledger)
+    if not found:
+        text = "nobody can ask by it yet; `signoff aap instance add NAME` makes a token"
+        return Finding("aap", "warning", text)
+    return Finding("aap", "good", f"{len(found)} may ask: {', '.join(one.name for one in found)}")
 
 
 async def _seats(ledger: Ledger, settings: Settings) -> Finding:

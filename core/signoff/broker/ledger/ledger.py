@@ -122,6 +122,17 @@ class Ledger:
         """
         return (await self.approvals([approval_id]))[0]
 
+    async def approval_now(self, approval_id: str) -> tuple[Approval, datetime]:
+        """Return one approval and the present, in one round trip.
+
+        Raises:
+            ApprovalNotFound: There is none with this id.
+        """
+        (record,), now = await self.store.read_now([f"approval:{approval_id}"])
+        if record is None:
+            raise ApprovalNotFound(approval_id)
+        return legible_approval(approval_id, record), now
+
     async def approvals(self, ids: Sequence[str]) -> list[Approval]:
         """Return approvals in the order of their ids.
 

@@ -187,9 +187,10 @@ async def requests(
 async def runs(
     ledger: Ledger, *, before: Place | None = None, limit: int
 ) -> list[tuple[Place, Run | None]]:
-    """Return runs as `approvals` returns approvals."""
+    """Return runs as `approvals` returns approvals, None beside a request of a program."""
     found = await ledger.store.behind(RUNS, before=before, limit=limit)
-    return await _listed(ledger, "run", found, legible_run)
+    rows = await _listed(ledger, "run", found, legible_run)
+    return [(place, None if one is None or one.outside else one) for place, one in rows]
 
 
 async def grants(

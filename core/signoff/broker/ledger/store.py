@@ -18,8 +18,11 @@ from signoff.broker.server.address import SCHEME, connect_anew, open_pool
 from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
+_FILES = {"session_open": "session_read"}
+"""Scripts that stand in the file of another one: they differ in what has to be on a replica."""
+
 _SCRIPTS = {
-    name: files("signoff.broker").joinpath("lua", f"{name}.lua").read_text()
+    name: files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua").read_text()
     for name in (
         "commit",
         "claim",
@@ -47,6 +50,7 @@ _SCRIPTS = {
         "session_make",
         "session_append",
         "session_read",
+        "session_open",
         "session_drop",
     )
 }
@@ -55,6 +59,9 @@ _SHAS = {
     for name, text in _SCRIPTS.items()
 }
 
+
+_DURABLE = frozenset({"commit", "session_make", "session_append", "session_open"})
+"""What counts only when a replica has it, where one is waited for."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
@@ -261,7 +268,7 @@ class Store:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
         commands = [*before, *((*start, *args) for args in calls)]
         # Leases and counters that a failover loses are lost to everybody: commits are fenced.
-        return await self._wire.send(commands, durable=name == "commit")
+        return await self._wire.send(commands, durable=name in _DURABLE)
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
         return (await self._all(command))[0]

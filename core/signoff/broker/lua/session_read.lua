@@ -1,12 +1,19 @@
--- Read a session at one moment: its fields, its events and the states that it shares.
+-- Read a session at one moment, or make it: its fields, its events and the states that it shares.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
 -- ARGV[4] which session the caller has read before ("" for none), and ARGV[5] how many of its events:
 --   only those behind them are read   ARGV[6] the most events, counted from the last; -1 for all
+-- ARGV[7..11] mark, seconds since the epoch, app, user and id, or nothing: make it where there is none
 -- Returns {} where it is not there, or {fields, events in all, place of the first, {event, ...},
 --   state of the app, state of the user}.
 local p = KEYS[1]
 local fields, history = redis.call('HGETALL', p .. 'session:' .. ARGV[1]), p .. 'history:' .. ARGV[1]
-if #fields == 0 then return {} end
+if #fields == 0 then
+  if not ARGV[7] then return {} end
+  fields = {'made', ARGV[7], 'at', ARGV[8], 'app', ARGV[9], 'user', ARGV[10], 'id', ARGV[11]}
+  redis.call('HSET', p .. 'session:' .. ARGV[1], unpack(fields))
+  redis.call('ZADD', p .. 'listed', ARGV[8], ARGV[1])
+  redis.call('ZADD', p .. 'listed:' .. ARGV[3], ARGV[8], ARGV[1])
+end
 local made
 for i = 1, #fields, 2 do
   if fields[i] == 'made' then made = fields[i + 1] end

@@ -33,6 +33,7 @@ from signoff.core.approvals.parts import (
     Handover,
     Kind,
     Origin,
+    Program,
     Shown,
     Sort,
     ToolCall,
@@ -61,7 +62,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
-from signoff.core.base.model import Needs, Value
+from signoff.core.base.model import PROGRAMS, Needs, Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
@@ -165,6 +166,8 @@ class Approval(Value):
         glass: Who has run it alone, although it was frozen or others had to answer.
         receipt: The signed statement about its decision (a JWS in compact form), "" where the
             installation or an earlier release signs none.
+        program: The request of a program that runs the call itself, None for a call of an agent
+            that Signoff runs.
         traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
             Context); "" where nothing is traced.
         needs: See `signoff.core.base.model.Needs`.
@@ -214,6 +217,7 @@ class Approval(Value):
     glass: Glass | None = None
     receipt: str = ""
     traceparent: str = ""
+    program: Program | None = None
     needs: Needs = 0
     version: int = 0
 
@@ -361,8 +365,23 @@ class Approval(Value):
         """
         reminder = self.reminders[self.reminded : self.reminded + 1]
         claim = (self.claimed.until,) if self.claimed is not None else ()
-        moments = (*reminder, self.deadline, *claim)
+        moments = (*reminder, self.deadline, *claim, self.window)
         return min((one for one in moments if one is not None), default=None)
+
+    @property
+    def window(self) -> datetime | None:
+        """From when on it ends undecided whatever its policy says; None where nothing waits so."""
+        return self.program.until if self.program is not None else None
+
+    def has_closed(self, now: datetime) -> bool:
+        """Say whether its window has passed."""
+        return self.window is not None and now >= self.window
+
+    def within_window(self, deadline: datetime | None) -> datetime | None:
+        """Return a deadline, or the end of the window where that comes first."""
+        if deadline is None or self.window is None:
+            return deadline
+        return min(deadline, self.window)
 
     @property
     def stays_open(self) -> bool:
@@ -371,8 +390,8 @@ class Approval(Value):
         return stays and self.is_last_level
 
     def is_late(self, now: datetime) -> bool:
-        """Say whether the deadline has passed."""
-        return self.deadline is not None and now >= self.deadline
+        """Say whether the deadline has passed, or the window has."""
+        return self.has_closed(now) or (self.deadline is not None and now >= self.deadline)
 
     def claim_at(self, now: datetime) -> Claim | None:
         """Return the claim that holds at a moment, None where none does."""
@@ -617,6 +636,7 @@ class Approval(Value):
         said: str = "",
         request: str = "",
         hide: Hidden = (),
+        program: Program | None = None,
         declared: str = "",
     ) -> Moved:
         """Open an approval for a call that waits.
@@ -632,7 +652,6 @@ class Approval(Value):
             call=call,
             digest=_wide_digest(call.name, call.args, origin, declared),
             declared=declared,
-            needs=_WIDE,
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
             request=words_of(request, LONGEST_REQUEST),
@@ -640,6 +659,8 @@ class Approval(Value):
             template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
+            program=program,
+            needs=PROGRAMS if program is not None else _WIDE,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
         if kind is not Kind.CONFIRMATION:
@@ -1012,12 +1033,12 @@ class Approval(Value):
         self._must_be_pending("time out")
         if not self.is_late(now):
             raise IllegalMove(f"Approval {self.id} is not due yet.")
-        if self.stays_open:
+        if self.stays_open and not self.has_closed(now):
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
         late = Decision(at=now, channel="deadline", reason="nobody answered in time")
-        if not self._silence_approves():
+        if self.has_closed(now) or not self._silence_approves():
             return self._end(Move.TIME_OUT, late)
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
@@ -1109,6 +1130,8 @@ class Approval(Value):
         if not self.lets_run or self.decision is None:
             return None
         own = self.terms.valid_for if self.terms is not None else None
+        if self.program is not None:
+            valid_for = self.program.valid_for
         return self.decision.at + (own or valid_for)
 
     def has_expired(self, now: datetime, valid_for: timedelta) -> bool:
@@ -1116,7 +1139,15 @@ class Approval(Value):
         until = self.good_until(valid_for)
         return until is not None and now >= until
 
-    def hand_on(self, handoff: Handoff, *, now: datetime, why: str = "", result: str = "") -> Moved:
+    def hand_on(
+        self,
+        handoff: Handoff,
+        *,
+        now: datetime,
+        why: str = "",
+        result: str = "",
+        by: str = "worker",
+    ) -> Moved:
         """Record the next step of the answer on its way to the agent.
 
         Raises:
@@ -1141,7 +1172,7 @@ class Approval(Value):
             }
         )
         what = _HANDOFF_EVENTS.get(handoff)
-        return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
+        return approval, () if what is None else (self.note(what, now=now, by=by, why=why),)
 
     def ask_again(self, *, now: datetime) -> Moved:
         """Open another approval for a call that is in doubt: shall it run again?
@@ -1256,6 +1287,7 @@ class Approval(Value):
             hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
             f"{self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
@@ -1344,13 +1376,16 @@ class Approval(Value):
 
     def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:
         """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
-        deadline = self.deadline
-        if deadline is None or not self.is_late(now):
+        if not self.is_late(now):
             return
+        deadline = self.within_window(self.deadline) or self.window
+        if deadline is None:
+            return
+        closed = self.has_closed(now)
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
-        if following is not None and self.terms and not self.terms.stays(following[0]):
+        if following is not None and self.terms and not (closed or self.terms.stays(following[0])):
             raise Escalated(self._went_on(deadline, zone, to=following[0]))
-        if following is None and not self.stays_open:
+        if closed or (following is None and not self.stays_open):
             raise TooLate(
                 f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
                 "nothing was done. The request has to be made again."
@@ -1387,7 +1422,7 @@ class Approval(Value):
                 "round": start.round,
                 "seats": (*kept.values(), *start.seats),
                 "since": now,
-                "deadline": start.deadline,
+                "deadline": self.within_window(start.deadline),
                 "reminders": start.reminders,
                 "reminded": 0,
                 "claimed": None,

@@ -62,8 +62,8 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     ),
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
-    # Run again, where the policy says that this tool may be.
-    Handoff.IN_DOUBT: frozenset({Handoff.RECORDED}),
+    # Run again, where the policy says that this tool may be; finished, if a program reports late.
+    Handoff.IN_DOUBT: frozenset({Handoff.RECORDED, Handoff.FINISHED}),
     Handoff.RESUMED: frozenset(),
     Handoff.EXPIRED: frozenset(),
     Handoff.VOID: frozenset(),

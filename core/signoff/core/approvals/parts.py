@@ -135,6 +135,54 @@ class Asked(Value):
         return self.person or f"#{self.address}"
 
 
+class Report(Value):
+    """What a program said came of a call.
+
+    Attributes:
+        succeeded: Whether the call did what it was to do.
+        note: In the program's words, "" where it said none.
+        at: When it was reported (UTC).
+    """
+
+    succeeded: bool
+    note: str = ""
+    at: datetime
+
+
+class Program(Value):
+    """The request of a program, which runs the call itself: see the Agent Approval Protocol.
+
+    Attributes:
+        instance: The id of the instance that asks (a UUID).
+        request: The id of the request in the protocol (a UUID).
+        tool: The tool, as the program calls it.
+        server: The MCP server that has the tool, "" where none was named.
+        arguments: The arguments as they were sent: JSON text with the very digits of its numbers.
+        context: What the program said of its circumstances (JSON text), "" where nothing.
+        reasoning: What the agent said, None where nothing was sent.
+        timeout: The time for a decision, as it was asked for: ``30m``.
+        until: From when on it cannot be decided any more (UTC).
+        valid_for: How long a yes is good for whose policy does not say.
+        consumed_by: The SHA-256 of the key with which the call was started, "" until it is.
+        consumed_at: When it was started (UTC).
+        report: What came of it, None until it is reported.
+    """
+
+    instance: str
+    request: str
+    tool: str
+    server: str = ""
+    arguments: str
+    context: str = ""
+    reasoning: str | None = None
+    timeout: str
+    until: datetime
+    valid_for: timedelta
+    consumed_by: str = ""
+    consumed_at: datetime | None = None
+    report: Report | None = None
+
+
 class Decision(Value):
     """The decision that ended an approval.
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -183,23 +183,23 @@ class GuardPlugin(BasePlugin):
             await self._ledger.insist(partial(self._ledger.decide_again, end))
 
     async def _begin(self, approval_id: str, fence: Fence, *, has_run: bool) -> bool:
-        approval = await self._ledger.approval(approval_id)
+        approval, now = await self._ledger.approval_now(approval_id)
         if approval.handoff is Handoff.FINISHED:
             return False
         if await self._is_started_here(approval, fence):
             return True
         _require_recorded(approval)
-        await self._require_good(approval)
+        self._require_good(approval, now)
         starts = () if has_run else (approval.call.name,)
         self._starting.add(approval_id)
-        await self._hand_on(approval, Handoff.STARTED, fence, starts=starts)
+        await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
         log.info("tool.started", approval=approval.id, tool=approval.call.name)
         return True
 
     async def _end(self, approval_id: str, fence: Fence, why: str) -> None:
-        approval = await self._ledger.approval(approval_id)
+        approval, now = await self._ledger.approval_now(approval_id)
         if approval.handoff is Handoff.STARTED:
-            await self._hand_on(approval, Handoff.FINISHED, fence, why=why)
+            await self._hand_on(approval, Handoff.FINISHED, fence, now, why=why)
             log.info("tool.finished", approval=approval.id, tool=approval.call.name)
 
     async def before_model_callback(
@@ -221,7 +221,7 @@ class GuardPlugin(BasePlugin):
         expected = self._expected_by(tool_context)
         if expected is None:
             return _unknown(tool)
-        approval = await self._ledger.approval(expected[0])
+        approval, now = await self._ledger.approval_now(expected[0])
         code = code_of(tool_context.session.events, approval, tool)
         if approval.state is not State.APPROVED and code is None:
             return refusal(approval)
@@ -231,7 +231,7 @@ class GuardPlugin(BasePlugin):
         if approval.id in self._begun:
             _require_same(approval, tool.name, tool_args)
         else:
-            await self._require_startable(approval, tool_context)
+            self._require_startable(approval, tool_context, now)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
         return None
 
@@ -268,7 +268,7 @@ class GuardPlugin(BasePlugin):
         args: dict[str, Any],
         context: ToolContext,
     ) -> None:
-        approval = await self._ledger.approval(approval_id)
+        approval, now = await self._ledger.approval_now(approval_id)
         code = code_of(context.session.events, approval, tool)
         if approval.id in self._begun:
             # A node: it counts as started, and cannot be asked about again.
@@ -285,13 +285,13 @@ class GuardPlugin(BasePlugin):
         if await self._is_started_here(approval, fence):
             return
         # Once more, with the history that ADK goes by: another answer may have come in since.
-        await self._require_startable(approval, context)
+        self._require_startable(approval, context, now)
         if code is not None:
             await hand_over(self._ledger, approval, code, context)
         # Where code is suspended, the approval is about a call inside of the tool.
         starts = {tool.name, *([approval.call.name] if approval.lets_run else [])}
         self._starting.add(approval_id)
-        await self._hand_on(approval, Handoff.STARTED, fence, starts=starts)
+        await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
         log.info("tool.started", approval=approval.id, tool=tool.name)
 
     async def _start(self, approval_id: str, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -340,9 +340,9 @@ class GuardPlugin(BasePlugin):
         stopped = next(one for one in tools if found[0].covers(found[0].app, one))
         await self.working.end(_session_of(context), Frozen(found[0], stopped))
 
-    async def _require_startable(self, approval: Approval, context: ToolContext) -> None:
+    def _require_startable(self, approval: Approval, context: ToolContext, now: datetime) -> None:
         _require_recorded(approval)
-        await self._require_good(approval)
+        self._require_good(approval, now)
         require_ours(context.session.events, approval)
 
     def require_same_node(self, name: str, args: dict[str, Any], context: Context) -> None:
@@ -368,13 +368,14 @@ class GuardPlugin(BasePlugin):
         """Store the result of a call that was started, before anything else can go wrong."""
 
         async def attempt() -> None:
-            approval = await self._ledger.approval(approval_id)
+            approval, now = await self._ledger.approval_now(approval_id)
             if approval.handoff is Handoff.STARTED:
                 code = code_of(context.session.events, approval, tool)
                 await self._hand_on(
                     approval,
                     Handoff.FINISHED,
                     fence,
+                    now,
                     why=why,
                     result=_as_json(to_store(tool, result, context)),
                     resumed=code.ref if code is not None else "",
@@ -415,9 +416,9 @@ class GuardPlugin(BasePlugin):
         approval_id, fence = expected
 
         async def attempt() -> None:
-            approval = await self._ledger.approval(approval_id)
+            approval, now = await self._ledger.approval_now(approval_id)
             if approval.state is State.APPROVED and approval.handoff is Handoff.RECORDED:
-                await self._hand_on(approval, Handoff.STARTED, fence, why=_IN_PLACE)
+                await self._hand_on(approval, Handoff.STARTED, fence, now, why=_IN_PLACE)
 
         await self._ledger.decide_again(attempt)
         await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
@@ -446,7 +447,7 @@ class GuardPlugin(BasePlugin):
         """Put the snapshot of code that has just stopped into the ledger."""
         await set_aside(self._ledger, tool, context)
 
-    async def _require_good(self, approval: Approval) -> None:
+    def _require_good(self, approval: Approval, now: datetime) -> None:
         """Refuse to start a call on a yes that is not proven, or has expired since the run went on.
 
         Raises:
@@ -454,7 +455,7 @@ class GuardPlugin(BasePlugin):
             KeyUnknown: It is signed with a key that is not here.
             ApprovalExpired: It has expired.
         """
-        now, receipts = await self._ledger.now(), self._ledger.receipts
+        receipts = self._ledger.receipts
         if receipts is not None and (why := receipts.why_refused(approval, now)):
             raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
         if approval.has_expired(now, self._valid_for):
@@ -475,13 +476,13 @@ class GuardPlugin(BasePlugin):
         approval: Approval,
         handoff: Handoff,
         fence: Fence,
+        now: datetime,
         *,
         why: str = "",
         result: str = "",
         resumed: str = "",
         starts: Iterable[str] = (),
     ) -> None:
-        now = await self._ledger.now()
         after, events = approval.hand_on(handoff, now=now, why=why, result=result)
         change = Change().put(after, was=approval).note(events)
         change.starting(approval.origin.app, starts, despite=approval.despite)

@@ -47,7 +47,7 @@ from signoff.worker.adk.orphans import orphans
 from signoff.worker.adk.questions import is_node, is_request, node_errors
 from signoff.worker.adk.repair import lost_results, missing_events
 from signoff.worker.adk.replies import Reply, filed, grouped, message_of, reply
-from signoff.worker.adk.sessions.ledger import latest, lease_held
+from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
 from signoff.worker.port import Fence, Turn
@@ -95,12 +95,8 @@ class AdkRuntime:
 
     async def _start(self, run: Run, fence: Fence) -> Turn:
         runner = self.apps.runner(run.app)
-        session = await self._session(run)
-        if session is None:
-            session = await self.apps.sessions.create_session(
-                app_name=run.app, user_id=run.user, session_id=run.session
-            )
-        elif left := orphans(session.events):
+        session = await opened(self.apps.sessions, run.app, run.user, run.session)
+        if left := orphans(session.events):
             log.warning("adk.orphans", calls=[str(one) for one in left])
         before = await self._taken_up(runner, session, run)
         match self._remainder(runner, session, run, before):

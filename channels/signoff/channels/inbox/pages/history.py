@@ -285,6 +285,8 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
     what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
+    if approval.program is not None and approval.state is not State.APPROVED:
+        return None  # the program starts nothing, and reports nothing
     secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(

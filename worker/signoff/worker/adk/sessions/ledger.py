@@ -30,6 +30,8 @@ from google.adk.sessions.base_session_service import (
 )
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
+from google.genai import types
+from pydantic import PrivateAttr
 from pydantic_core import PydanticSerializationError
 
 from signoff.broker.ledger.store import Store
@@ -112,6 +114,23 @@ def lease_held() -> Iterator[None]:
         _held.reset(token)
 
 
+async def opened(
+    service: BaseSessionService, app_name: str, user_id: str, session_id: str
+) -> Session:
+    """Return a session for reading, made where it is not there; nobody may change its events.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+        Exception: Whatever the store raises, where it is not the ledger.
+    """
+    if isinstance(service, LedgerSessionService):
+        await service.open(app_name, user_id, session_id)
+    found = await latest(service, app_name, user_id, session_id)
+    return found or await service.create_session(
+        app_name=app_name, user_id=user_id, session_id=session_id
+    )
+
+
 async def latest(
     service: BaseSessionService, app_name: str, user_id: str, session_id: str
 ) -> Session | None:
@@ -140,6 +159,16 @@ class LedgerSessionService(BaseSessionService):
         self._records = SessionRecords(store)
         self._locks: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
 
+    async def open(self, app_name: str, user_id: str, session_id: str) -> None:
+        """Read a session whose lease is held, and make it where it is not there.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        if (kept := _held.get()) is not None:
+            name = Name(app_name, user_id, session_id)
+            kept.note_read(await self._records.read_or_make(name, at=platform_time.get_time()))
+
     async def latest(self, app_name: str, user_id: str, session_id: str) -> Session | None:
         """Return a session for reading: while its lease is held, without asking Redis again.
 
@@ -157,7 +186,8 @@ class LedgerSessionService(BaseSessionService):
             known = kept.knows(name)
         if known is None:
             return None
-        kept.events += [_event(text) for text in kept.texts[len(kept.events) :]]
+        more = kept.texts[len(kept.events) :]
+        kept.events += [_ReadEvent.model_validate_json(text) for text in more]
         return _session(known, kept.events)
 
     async def create_session(
@@ -285,6 +315,23 @@ def _text(event: Event) -> str:
 
 def _event(text: str) -> Event:
     return Event.model_validate_json(text)
+
+
+class _ReadEvent(Event):
+    """An event that nobody changes: its calls and responses are looked for once."""
+
+    _calls: list[types.FunctionCall] | None = PrivateAttr(default=None)
+    _responses: list[types.FunctionResponse] | None = PrivateAttr(default=None)
+
+    def get_function_calls(self) -> list[types.FunctionCall]:
+        if self._calls is None:
+            self._calls = super().get_function_calls()
+        return self._calls
+
+    def get_function_responses(self) -> list[types.FunctionResponse]:
+        if self._responses is None:
+            self._responses = super().get_function_responses()
+        return self._responses
 
 
 def _states(delta: Mapping[str, Any]) -> States:
