@@ -58,7 +58,7 @@ test: $(VENV)/.dev
 	@$(PYTEST) -m "not soak" $(ARGS)
 
 soak: $(VENV)/.dev
-	@$(PYTEST) -m soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them
+	@$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak $(ARGS) || [ $$? -eq 5 ]  # ARGS may choose none of them
 
 test-bare: $(VENV)/.dev
 	@.ci/bare $(PYTEST) -m "not soak" $(ARGS)
@@ -84,6 +84,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.code $(ARGS)
 	@$(BIN)/python -m benchmarks.turns $(ARGS)
 	@$(BIN)/python -m benchmarks.inbox $(ARGS)
+	@$(BIN)/python -m benchmarks.light $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

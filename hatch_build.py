@@ -1,7 +1,7 @@
 """What the package says of the project, from where it is built: its addresses.
 
 A package index shows the README without the files beside it, so its links have to name the
-repository. Which one that is, the build knows: SIGNOFF_REPOSITORY_URL, or the remote `origin` of
+repository. The build knows which one that is: SIGNOFF_REPOSITORY_URL, or the remote `origin` of
 the clone. Where neither is there, links stay as they are.
 """
 
@@ -79,7 +79,7 @@ def urls_of(repository: str) -> dict[str, str]:
         return {}
     return {
         "Source": repository,
-        "Documentation": f"{repository}/blob/main/README.md#documentation",
+        "Documentation": f"{repository}/blob/main/docs/README.md",
         "Changelog": f"{repository}/blob/main/CHANGELOG.md",
         "Issues": f"{repository}/issues",
         "Security": f"{repository}/security/policy",

@@ -164,8 +164,12 @@ class Tab:
     async def key(self, name: str) -> None:
         """Press a key."""
         code = "Space" if name == " " else name
-        about = {"key": name, "code": code, "windowsVirtualKeyCode": _KEYS[name]}
-        text = {"Enter": "\r", " ": " "}.get(name)
+        about = {
+            "key": name,
+            "code": code,
+            "windowsVirtualKeyCode": _KEYS.get(name, ord(name[-1].upper())),
+        }
+        text = {"Enter": "\r"}.get(name, name if len(name) == 1 else None)
         more = {"text": text} if text else {}
         await self.do("Input.dispatchKeyEvent", type="keyDown", **about, **more)
         await self.do("Input.dispatchKeyEvent", type="keyUp", **about)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import secrets
 import signal
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -34,22 +35,46 @@ structlog.configure(
     ]
 )
 
-# A busy machine is no counterexample.
-hypothesis.settings.register_profile("signoff", deadline=None)
+# A busy machine is no counterexample. `make soak` tries more, by --hypothesis-profile=soak.
+hypothesis.settings.register_profile("signoff", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("soak", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("signoff")
+
+# Collecting makes much and drops little; `pytest_collection_finish` has it collected again.
+gc.disable()
 
 # Tests that are started in the background ignore it, and so would every process that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONG = ("promises", "whole", "benchmarks", "worker")
-"""The folders whose files take longest."""
+LONG = (
+    "worker/test_shapes_killed.py",
+    "promises/test_3_several_agents_killed.py",
+    "broker/test_backup.py",
+    "promises",
+    "whole",
+    "benchmarks",
+    "worker",
+    "broker",
+    "cli",
+)
+"""The files and folders that take longest, beginning with the longest files of the soak."""
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One more than there are cores: many a test waits for a process or a timer."""
+    return (yield) + ("PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes long: a long file that comes last has one core to itself."""
-    order = {name: place for place, name in enumerate(LONG)}
-    root = Path(__file__).parent
-    items.sort(key=lambda item: order.get(item.path.relative_to(root).parts[0], len(LONG)))
+    order, root = {name: place for place, name in enumerate(LONG)}, Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(root)
+        return min(order.get(one, len(LONG)) for one in (path.as_posix(), path.parts[0]))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -145,5 +170,6 @@ def snapshot(redis_url: str, prefix: str) -> Iterator[Snapshot]:
 
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now out of every garbage collection: it is large, and stays."""
+    gc.enable()
     gc.collect()
     gc.freeze()

@@ -269,3 +269,20 @@ def test_every_page_is_in_the_index() -> None:
     linked = set(_LINK.findall(index))
     pages = {str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md")}
     assert pages - {"README.md"} == linked
+
+
+def test_the_settings_for_production_lack_nothing_but_their_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What examples/production.toml says to export is all that keeps it from starting."""
+    from signoff.cli.config.check import check
+    from signoff.cli.config.settings import load_settings
+
+    file = ROOT / "examples" / "production.toml"
+    errors = [one for one in check(load_settings(file)) if one.severity == "error"]
+    told = re.findall(r"^#   export SIGNOFF_(\w+)=", file.read_text("utf-8"), re.MULTILINE)
+    missing = [one.key.replace(".", "__").upper() for one in errors]
+    assert sorted(missing) == sorted(told)
+    for name in told:
+        monkeypatch.setenv(f"SIGNOFF_{name}", "k" * 44)
+    assert [one for one in check(load_settings(file)) if one.severity == "error"] == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -159,7 +161,7 @@ PUBLIC = {
     "signoff.broker.ledger.audit": "entries verify",
     "signoff.broker.server.health": "redis_problems",
     "signoff.broker.heartbeat": "alive beat",
-    "signoff.testing": "ScriptedModel VirtualClock",
+    "signoff.testing": "FakeChannel Rehearsal ScriptedModel VirtualClock",
 }
 
 
@@ -207,3 +209,49 @@ def unguarded(block: ast.AST) -> Iterator[int]:
                 yield line.lineno
             if isinstance(line, ast.With | ast.AsyncWith | ast.If | ast.For | ast.Try):
                 yield from unguarded(line)
+
+
+def hook() -> ModuleType:
+    """Load hatch_build.py, which only the build imports."""
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("git@github.com:own/signoff.git", "https://github.com/own/signoff"),
+        ("https://github.com/own/signoff.git", "https://github.com/own/signoff"),
+        ("https://token@git.example.com/own/signoff", "https://git.example.com/own/signoff"),
+        ("ssh://git@git.example.com/own/signoff.git", "https://git.example.com/own/signoff"),
+        ("/srv/signoff.git", ""),
+    ],
+)
+def test_the_package_names_the_repository_it_is_built_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remote: str, address: str
+) -> None:
+    """Each link of the README to a file leads there, and there are Project-URLs."""
+    monkeypatch.delenv("SIGNOFF_REPOSITORY_URL", raising=False)
+    for words in (("init", "-q"), ("remote", "add", "origin", remote)):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    assert hook().repository_of(tmp_path) == address
+    assert bool(hook().urls_of(address)) is bool(address)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    written = hook().with_links(readme, address, "v1.2.3")
+    relative_links = re.findall(r'(?:\]\(|src="|srcset=")(?!https?:|#)', written)
+    assert (relative_links == []) is bool(address)
+
+
+def test_the_package_carries_what_init_needs() -> None:
+    """The example agent and the first settings stand where `example_files` looks for them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    carried = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert carried == {
+        f"examples/{one}": f"signoff/cli/examples/{one}" for one in ("agents", "start")
+    }
+    copied = (ROOT / "Dockerfile").read_text("utf-8")
+    assert all(one in copied for one in (*carried, "hatch_build.py"))

@@ -36,10 +36,10 @@ from signoff.core.cards.card import card
 WHY = "the bank called"
 
 
-async def frozen(ledger: Ledger, **scope: str) -> Freezes:
+async def frozen(ledger: Ledger, *, app: str = "", tool: str = "") -> Freezes:
     """Freeze something, as an operator does."""
     freezes = Freezes(ledger)
-    await freezes.freeze(by="ops", why=WHY, **scope)
+    await freezes.freeze(by="ops", why=WHY, app=app, tool=tool)
     return freezes
 
 
@@ -110,7 +110,7 @@ async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, desk: D
     await desk.roster.refresh()
     told = card(after, desk.directory).warnings
     assert told == (
-        "Reimburse() is frozen by ops: the bank called. An approved call waits until it is thawed.",
+        "reimburse() is frozen by ops: the bank called. An approved call waits until it is thawed.",
     )
     assert (await ledger.backlog())[stages.deliver("email")] == before + len(after.asked)
 

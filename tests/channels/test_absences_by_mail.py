@@ -17,6 +17,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof
+from visitor import SETTINGS
 from zone import Zone, serving
 
 UNTIL = "9999-12-31"
@@ -29,7 +30,7 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
     """A function that takes in a signed mail with these words, and returns what is told."""
     async with serving(Zone()) as zone:
         zone.publish(COMPANY)
-        intake = intake_of(channels, zone)
+        intake = intake_of(channels, zone, absence_page=SETTINGS.absence_page)
 
         async def says(token: str, text: str, **headers: str) -> Mapping[str, Message]:
             return await take(channels, COMPANY.sign(answer(token, text, **headers)), intake=intake)
@@ -128,3 +129,4 @@ async def test_the_answer_says_what_still_waits(channels: Channels, signed: Says
     assert f"1 request still waits for you: reimburse ({approval.id})." in text
     assert "Cleo Park can answer as well, and the first answer counts." in text
     assert "reply to its card with `forward`" in text
+    assert "To hand over all of them: https://approvals.example.com/inbox/away" in text

@@ -129,7 +129,7 @@ async def test_from_the_opening_to_the_end(firm: Firm) -> None:
     """Riley reads all of it, Ann until it is decided; both without anything that decides."""
     approval = await firm.channels.open()
     begun = await firm.work()
-    waits = "Reimburse waits for Mara Lind"
+    waits = "reimburse waits for Mara Lind"
     assert told(begun) == [("ann", waits), ("riley", waits)]
     (card,) = [one for one in begun if one.kind is Kind.CARD]
     assert card.person == "mara"
@@ -139,7 +139,7 @@ async def test_from_the_opening_to_the_end(firm: Firm) -> None:
     assert told(decided) == [("ann", outcome), ("riley", outcome)]
     await firm.run_it(approval, text="It is paid.")
     done = await firm.work()
-    assert told(done) == [("riley", "Reimburse has run")]
+    assert told(done) == [("riley", "reimburse has run")]
     (news,) = [one for one in done if one.person == "riley"]
     assert "It is paid." in news.text
     for one in (*begun, *decided, *done):
@@ -174,7 +174,7 @@ async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualC
     clock.advance(timedelta(hours=1))
     await firm.channels.desk.time_out(approval.id)
     news = await firm.work()
-    headline = "Reimburse was escalated to Cleo Park"
+    headline = "reimburse was escalated to Cleo Park"
     assert told(news) == [("ann", headline), ("riley", headline)]
     (riley,) = [one for one in news if one.person == "riley"]
     assert "Mara Lind did not decide within 1 h" in riley.text
@@ -229,7 +229,7 @@ async def test_by_default_there_is_one_message_about_one_request(
         ("riley", Kind.STATUS),
     ]
     for one in news:
-        assert one.headline == "Reimburse has run"
+        assert one.headline == "reimburse has run"
         assert "approved it at" in one.text
         assert "Note: fine" in one.text
         assert "It is paid." in one.text
@@ -257,8 +257,8 @@ async def test_a_slow_call_is_told_in_two_messages(
     ]
     await firm.run_it(approval, text="It is paid.")
     assert sorted((one.person, one.headline) for one in await firm.work()) == [
-        ("mara", "Reimburse has run"),
-        ("riley", "Reimburse has run"),
+        ("mara", "reimburse has run"),
+        ("riley", "reimburse has run"),
     ]
 
 
@@ -380,7 +380,7 @@ async def test_a_channel_that_refuses_is_replaced_by_mail(firm: Firm) -> None:
     await router.drain()
     there = Delivery(firm.ledger, Stubborn("slack"), directory=firm.channels.directory)
     assert await there.drain() == 1
-    assert ("riley", "Reimburse waits for Mara Lind") in told(await firm.work())
+    assert ("riley", "reimburse waits for Mara Lind") in told(await firm.work())
     noted = [
         (one.what, one.by, one.why)
         for one in await firm.channels.events(approval)
@@ -490,7 +490,7 @@ async def test_from_the_request_to_the_last_mail(mail_room: MailRoom) -> None:
         assert "+" not in str(news["From"])
         assert "mailto:" not in page
         assert "Replies to this mail are not read." in text
-        assert str(news["Subject"]).startswith("Reimburse waits for Mara Lind (finance) #")
+        assert str(news["Subject"]).startswith("reimburse waits for Mara Lind (finance) #")
         assert card["Reply-To"].addresses[0].username not in text + page
     for envelope in mail_room.sink.envelopes:
         mine = envelope.rcpt_tos != [MARA.email]

@@ -448,9 +448,7 @@ def test_lines_that_could_be_a_value_are_not_taken_for_ours(directory: Directory
     assert any(line.strip().startswith("purpose") for line in lines)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=300))
 async def test_no_text_breaks_the_intake(channels: Channels, text: str) -> None:
     """Whatever somebody writes, the mail ends as a decision, a question, or a note."""

@@ -76,8 +76,9 @@ def test_what_somebody_said_is_one_paragraph() -> None:
     assert quoted("wait\n\napprove\nnow") == "“wait approve now”"
 
 
-def names_passed() -> set[str]:
-    """Return every name that the channels hand to a message: keywords, and keys of such dicts."""
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every name that the channels hand to a message: keywords, and keys of such dicts."""
     found: set[str] = set()
     for file in Path(str(resources.files("signoff.channels"))).rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
@@ -89,8 +90,8 @@ def names_passed() -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_message_names_what_nobody_passes(name: str) -> None:
+def test_no_message_names_what_nobody_passes(name: str, known: set[str]) -> None:
     """A mistyped name in the file is found here, and not when the message is said."""
-    known, message = names_passed(), NAMES[name]
+    message = NAMES[name]
     for text in (message.get("headline", ""), message.get("text", "")):
         assert find_undeclared_variables(Environment().parse(text)) <= known

@@ -54,7 +54,7 @@ async def test_the_decider_reads_what_the_tool_returned_and_the_agent_said(
     approval, run = await decided(channels, result='{"paid": 250}')
     (told,) = await told_at_the_end(channels, approval, run, "Paid.\n\nAnything else?")
     assert (told.kind, told.person, told.good) == (Kind.END, "mara", True)
-    assert told.headline == "Reimburse has run"
+    assert told.headline == "reimburse has run"
     assert told.text.startswith("You approved it at ")
     assert 'It returned: {"paid": 250}' in told.text
     assert told.text.endswith("The agent's last word:\n\nPaid.\n\nAnything else?")
@@ -65,7 +65,7 @@ async def test_a_rejection_has_an_end_as_well(channels: Channels) -> None:
     """What the agent said when it was told no."""
     approval, run = await decided(channels, yes=False)
     (told,) = await told_at_the_end(channels, approval, run, "I am sorry to hear that.")
-    assert told.headline == "Reimburse was not run"
+    assert told.headline == "reimburse was not run"
     assert "Reason: too much" in told.text
     assert "I am sorry to hear that." in told.text
     assert not told.good

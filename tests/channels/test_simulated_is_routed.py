@@ -137,9 +137,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World((policy,), default, draw(directories()), ordered, owners)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=worlds())
 def test_what_is_simulated_is_what_the_router_does(
     redis_url: str, prefix: str, world: World

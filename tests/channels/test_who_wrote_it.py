@@ -78,12 +78,23 @@ async def take(
 
 
 def intake_of(
-    channels: Channels, zone: Zone | None = None, *, required: EmailProof = DMARC, **more: Any
+    channels: Channels,
+    zone: Zone | None = None,
+    *,
+    required: EmailProof = DMARC,
+    absence_page: str = "",
+    **more: Any,
 ) -> Intake:
     """Return an intake that verifies signatures where there is a zone."""
     txt = Txt([zone.server], timeout=0.2) if zone is not None else None
     authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
-    return Intake(channels.desk, mailbox=MAILBOX, authenticator=authenticator, required=required)
+    return Intake(
+        channels.desk,
+        mailbox=MAILBOX,
+        authenticator=authenticator,
+        required=required,
+        absence_page=absence_page,
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import testing
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "agents"
@@ -48,6 +51,14 @@ ask = ["cleo"]
 """
 
 Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_once() -> Iterator[None]:
+    """The commands; the runner builds them all for each call, which takes longer than the call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "_get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,10 @@ from signoff.core.directory.people import Directory
 T = TypeVar("T")
 
 COMMANDS = {
+    "aap instance add",
+    "aap instance list",
+    "aap instance remove",
+    "aap instance rotate",
     "api openapi",
     "approvals approve",
     "approvals ask",
@@ -87,6 +91,7 @@ COMMANDS = {
     "people enroll",
     "people erase",
     "people list",
+    "people reseal",
     "people sign-out",
     "people unenroll",
     "policy diff",

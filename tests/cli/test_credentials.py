@@ -48,6 +48,7 @@ NEEDED: dict[str, set[str]] = {
     "slack.app_token": {"gateway"},
     "slack.signing_secret": {"gateway"},
     "inbox.secret_key": {"gateway"},
+    "inbox.secret_key_previous": {"gateway"},
     "inbox.oidc.client_secret": {"gateway"},
     "webhooks.secrets": {"channels"},
     "channels": {"channels", "gateway"},
@@ -247,6 +248,7 @@ def memory_of(pid: int) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a process is looked into by /proc")
 async def test_no_process_has_a_secret_of_another_in_its_memory(file: Path, tmp_path: Path) -> None:
     """One environment for all of them, as `signoff up` gives it; each keeps what is its own."""

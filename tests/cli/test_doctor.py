@@ -271,6 +271,7 @@ def test_faulty_settings_are_all_there_is_to_say(invoke: Invoke, tmp_path: Path)
 @pytest.mark.parametrize(
     ("url", "level", "text"),
     [
+        ("", "good", "in the ledger's Redis"),
         ("sqlite:///.signoff/sessions.db", "good", "can be used"),
         ("sqlite:///signoff.toml", "broken", "file is not a database"),
         ("sqlite:///signoff.toml/sessions.db", "broken", "no file can be made in"),

@@ -49,7 +49,7 @@ def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> N
     (tmp_path / "agents" / "one").mkdir(parents=True)
     (tmp_path / "agents" / "one" / "agent.py").write_text("")
     code, said = run(
-        "sys.argv = ['signoff', 'worker']\nfrom signoff.cli.main import main\nmain()", tmp_path
+        "sys.argv = ['signoff', 'worker']\nfrom signoff.cli.entry import main\nmain()", tmp_path
     )
     assert code == 1
     assert "pip install 'signoff[adk]'" in said

@@ -16,6 +16,9 @@ from cli.test_commands import OnLedger, on_ledger
 
 __all__ = ["on_ledger"]
 
+NO_AGENTS = {"SIGNOFF_AGENTS__FOLDER": "none"}
+"""The doctor need not load any."""
+
 AWAY = ("people", "away", "mara", "--until", "9999-12-31")
 
 
@@ -64,7 +67,7 @@ def test_seats_without_a_person_are_named(invoke: Invoke) -> None:
     invoke("people", "away", "cleo", "--until", "9999-12-31")
     listed = " ".join(invoke("queue", "list").stdout.split())
     assert "Nobody can be asked for cleo: Cleo Park is away until 9999-12-31." in listed
-    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    findings = json.loads(invoke("doctor", "--json", env=NO_AGENTS).stdout)["findings"]
     (seats,) = [one for one in findings if one["about"] == "seats"]
     assert seats["level"] == "warning"
     assert "cleo: Cleo Park is away" in seats["text"]
@@ -78,7 +81,7 @@ def test_somebody_who_has_left_is_named(invoke: Invoke, settings_file: Path) -> 
     listed = " ".join(invoke("queue", "list").stdout.split())
     assert "Nobody can be asked for cleo: Cleo Park is not active." in listed
     assert "not active" in invoke("people", "list").stdout
-    findings = json.loads(invoke("doctor", "--json").stdout)["findings"]
+    findings = json.loads(invoke("doctor", "--json", env=NO_AGENTS).stdout)["findings"]
     (seats,) = [one for one in findings if one["about"] == "seats"]
     assert "cleo: Cleo Park is not active" in seats["text"]
 

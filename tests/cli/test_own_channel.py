@@ -247,7 +247,10 @@ def test_a_channel_that_cannot_be_made_is_an_error_of_the_settings(
 WRONG = {
     "a name of ours": ('[channels.inbox]\nfactory = "a:b"', "'inbox' is a name of Signoff's own"),
     "no factory": ("[channels.chat]\nurl = 'x'", "'factory' is missing"),
-    "no module": ('[channels.chat]\nfactory = "a.b"', "should match pattern"),
+    "no module": (
+        '[channels.chat]\nfactory = "a.b"',
+        "a module and a function like",
+    ),
 }
 
 

@@ -70,6 +70,20 @@ def test_unenrolling(run: Callable[..., str]) -> None:
     assert "is not enrolled" in run("people", "unenroll", "long-gone", code=2)
 
 
+def test_secrets_are_sealed_with_a_new_key(run: Callable[..., str], tmp_path: Path) -> None:
+    """The command says whose, that it is done, and whose secrets neither key opens."""
+    file, old = tmp_path / "signoff.toml", 'secret_key = "a key of thirty-two characters.."'
+    run("people", "enroll", "mara")
+    first, new = file.read_text(), 'secret_key = "another key of thirty-two letters"'
+    file.write_text(first.replace(old, new))
+    assert "Neither key opens the secrets of mara" in run("people", "reseal", code=1)
+    both = old.replace("secret_key", "secret_key_previous")
+    file.write_text(first.replace(old, f"{new}\n{both}"))
+    assert "Encrypted with secret_key: mara." in run("people", "reseal")
+    file.write_text(first.replace(old, new))
+    assert json.loads(run("people", "reseal", "--json")) == {"resealed": [], "lost": []}
+
+
 def test_without_a_page_there_is_nothing_to_enroll_for(
     tmp_path: Path, redis_url: str, prefix: str
 ) -> None:

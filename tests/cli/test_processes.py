@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -25,6 +27,7 @@ from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo.dev_mailbox import DevMailbox, reply
 from signoff.cli.doctor.brokers import BrokerUnavailable, require_broker
+from signoff.cli.doctor.diagnosis import diagnose
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import RunState
 
@@ -231,16 +234,43 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
         assert len(processes) == 5
         assert any("redis" in one.name() for one in processes)
         assert any("mailbox" in one.cmdline() for one in processes)
-        # Other commands find its Redis, and other users of the machine find nothing.
+        # Other commands find what it has started, and other users of the machine find nothing.
         state = tmp_path / ".signoff"
         assert await health("worker", settings) == 0
-        assert {"redis", "ces.key", "up.lock"} <= {one.name for one in state.iterdir()}
+        found = load_settings(settings)
+        async with httpx.AsyncClient(base_url=found.inbox.url) as browser:
+            first = await browser.get("/")
+            assert (first.status_code, first.headers["location"]) == (303, "/inbox/")
+            assert (await browser.get("/api/v1/runs")).status_code == 401
+        names = [one.about for one in await diagnose(found) if one.level == "broken"]
+        assert names == []
+        assert {"redis", "ces.key", "up.lock", "up.json", "page.key"} <= {
+            one.name for one in state.iterdir()
+        }
         assert [one for one in (state, *state.rglob("*")) if one.stat().st_mode & 0o077] == []
         child.signal(signal.SIGINT)
         await child.ended.wait()
         assert child.code == 0
         _, left = await asyncio.to_thread(psutil.wait_procs, processes, timeout=60)
         assert not left
+
+
+def test_an_up_that_fails_ends_in_one_message(tmp_path: Path) -> None:
+    """The process that failed says why, `up` says which it was, and nothing follows."""
+    (tmp_path / "agents").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "signoff.cli", "up"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "never retrieved" not in done.stderr
+    assert "`signoff init` writes an example" in done.stderr
+    last = done.stderr.rstrip().splitlines()[-1]
+    assert last.startswith("signoff: worker ended with code 1, so everything was stopped.")
 
 
 @pytest.mark.soak

@@ -21,11 +21,11 @@ from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.broker.timers.departures import Departures
 from signoff.cli.composition.parts import Parts, build
+from signoff.cli.composition.process import renewing
 from signoff.cli.composition.reload import Reloader
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.doctor.diagnosis import diagnose
-from signoff.cli.processes import _renewing
 from signoff.core.approvals.events import What
 from signoff.core.directory.hours import Absence
 
@@ -77,7 +77,7 @@ async def parts(file: File) -> AsyncIterator[Parts]:
 async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:
     """All who hold the directory, absences of the ledger included; without a change, nobody."""
     seen: list[Settings] = []
-    reloader = Reloader(parts.settings, "channels", _renewing(parts), seen.append)
+    reloader = Reloader(parts.settings, "channels", renewing(parts), seen.append)
     elsewhere = People(parts.ledger, parts.decisions.directory)
     mara = present(parts.decisions.directory.get("mara"))
     day = (await parts.ledger.now()).date()
@@ -100,7 +100,7 @@ async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: P
 async def test_who_has_left_is_noticed_after_a_reload(file: File, parts: Parts) -> None:
     """The process judges by the people that it has read last, as if it had just started."""
     file.write(PERSON.format("tom"))
-    reloader = Reloader(parts.settings, "channels", _renewing(parts))
+    reloader = Reloader(parts.settings, "channels", renewing(parts))
     departures = Departures(parts.decisions.roster)
     await departures.once()
     first = await parts.ledger.raw("directory")

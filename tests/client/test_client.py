@@ -139,6 +139,9 @@ async def test_queues_grants_and_absences(ledger: Ledger, holding: Holding) -> N
     assert (away.waiting, away.handed_over) == ((), ())
     assert [one.id for one in await mara.people()] == ["mara"]
     assert (await mara.come_back("mara")).away_now is False
+    frozen = await admin.freeze(tool="reimburse", why="the bank called")
+    assert (frozen.stops, await mara.freezes()) == ("reimburse()", [frozen])
+    assert await admin.thaw(frozen.id, why="false alarm") == []
     assert {one.entry.what async for one in mara.audit(approval=second.id)} == {
         "opened",
         "approved",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NOON, make_approval, make_origin, present
@@ -158,7 +158,6 @@ class Story:
         return [index for index, _ in following[: following.index((after.level, after.round))]]
 
 
-@settings(max_examples=250)
 @given(PEOPLE, POLICIES, REQUESTERS, st.sampled_from(("", "cy", "dee@example.com")), EVENTS)
 def test_over_any_policy_and_any_answers(
     directory: Directory,

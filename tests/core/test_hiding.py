@@ -15,7 +15,6 @@ from signoff.core.approvals.search import Search
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.hiding import HIDDEN, having_hidden, is_hidden, without_hidden
 from signoff.core.cards.card import card
-from signoff.core.payloads.digest import digest
 from signoff.core.policies.policy import Fallback, Policy, Terms
 from signoff.core.routing.selection import all_hidden, choose
 
@@ -81,7 +80,7 @@ def test_the_card_hides_the_values_and_says_so() -> None:
     assert rows["notes"] == ('["x", {"PASSWORD": "hidden by policy"}]', True)
     assert shown.hint == f"To [{HIDDEN}], please."
     assert shown.hides
-    assert shown.digest == digest("pay", ARGS)
+    assert shown.digest == asked("iban", "password").digest_of("pay", ARGS)
 
 
 def test_a_value_that_pretends_to_be_hidden_is_pointed_out() -> None:
@@ -131,7 +130,7 @@ def test_no_hidden_value_is_in_anything_that_is_shown(
         assert secret not in masked(one).model_dump_json()
         assert not Search(q=secret).fits(one, people(), NOON)
     assert secret not in "".join(str(event.more) for event in events)
-    assert after.digest == digest("pay", call)
+    assert after.digest == after.digest_of("pay", call)
     assert after.call.args == call
 
 

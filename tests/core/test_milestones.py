@@ -176,7 +176,7 @@ def test_the_next_stage_is_no_escalation() -> None:
     assert milestone_of(waiting, moved[0]) is Milestone.PASSED
     assert told(moved[0], Milestone.PASSED, people) == {"riley"}
     words = status(moved[0], Milestone.PASSED, people, requests=True, reader="riley")
-    assert words.headline == "Reimburse now waits for Tom"
+    assert words.headline == "reimburse now waits for Tom"
     assert "Approved so far by Mara." in words.text
 
 

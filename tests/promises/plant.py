@@ -68,9 +68,11 @@ class Plant:
                 group.create_task(self.answer_everything(text)),
                 group.create_task(self.supervisor.watch()),
             ]
-            yield
-            for one in besides:
-                one.cancel()
+            try:
+                yield
+            finally:
+                for one in besides:
+                    one.cancel()
 
     async def answer_everything(self, text: Callable[[EmailMessage], str]) -> None:
         """Answer each card at once, like a mail server that keeps trying; until cancelled."""

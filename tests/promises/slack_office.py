@@ -93,9 +93,12 @@ class SlackOffice:
 
 @asynccontextmanager
 async def slack_office(
-    folder: Path, *processes: str, socket: bool = False
+    folder: Path, *processes: str, socket: bool = False, redis: str = "", further: str = ""
 ) -> AsyncIterator[SlackOffice]:
-    """Build a plant that reaches people in Slack and by mail, and start these processes."""
+    """Build a plant that reaches people in Slack and by mail, and start these processes.
+
+    `redis` is the URL of another Redis than its own, and `further` are more tables of the settings.
+    """
     slack = Workspace()
     slack.add(MARA_AT, MANAGER)
     async with serve(slack), aiohttp.ClientSession() as http:
@@ -109,6 +112,7 @@ base_url = "{slack.url}/api/"
 name = "expenses"
 ask = ["mara"]
 channels = ["slack", "email"]
+{further}
 """
-        async with plant(folder, *processes, gateway=more) as built:
+        async with plant(folder, *processes, gateway=more, redis=redis) as built:
             yield SlackOffice(built, slack, http)

@@ -171,5 +171,7 @@ async def test_a_callback_of_the_agent_changes_no_approved_call(office: Office) 
     )
     run = await office.resume(run)
     assert office.executed() == []
-    assert run.state is RunState.FAILED
-    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+    assert run.state is RunState.PAUSED
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.call.args == {"iban": "DE-EVIL"}

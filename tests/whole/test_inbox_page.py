@@ -106,6 +106,8 @@ class Firm:
 
     async def sign_in(self) -> None:
         """Fill in the form to sign in, by keyboard."""
+        await self.tab.tab_to("summary")
+        await self.tab.key("Enter")
         await self.tab.tab_to("#address")
         await self.tab.type(MARA.email)
         await self.tab.tab_to("#code")

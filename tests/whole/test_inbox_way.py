@@ -181,7 +181,7 @@ async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
     for one in asked:
         await at.tab.tab_to(f"#pick-{one.id}")
         await at.tab.key(" ")
-    await at.press("#batch button")
+    await at.press("#batch .buttons button")
     text = await at.tab.text()
     assert "Approve 3 together" in text
     assert all(f"c-{one}" in text for one in range(3))

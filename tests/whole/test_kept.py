@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ PATIENCE = 300
 _TYPES = {"sorted set": "zset"}
 
 
+@cache
 def stated() -> list[tuple[re.Pattern[str], str, str]]:
     """Return the rows of the table: what keys look like, their type, and when they end."""
     text = (ROOT / "docs/reference/redis-keys.md").read_text(encoding="utf-8")

@@ -77,13 +77,41 @@ async def only(office: Office, run: Run) -> Approval:
     return approval
 
 
+async def asked_again(office: Office, run: Run, approval: Approval) -> Approval:
+    """Return the question that has taken the place of a yes, which was given up."""
+    assert run.state is RunState.PAUSED
+    given_up = await office.ledger.approval(approval.id)
+    assert given_up.handoff is Handoff.VOID
+    (waits,) = run.waiting
+    question = await office.ledger.approval(waits)
+    assert question.supersedes == approval.id
+    return question
+
+
+async def said(office: Office, run: Run) -> list[Any]:
+    """Return the results that the model has got."""
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    return [
+        one.response
+        for event in session.events
+        for one in event.get_function_responses()
+        if event.author != "user"
+    ]
+
+
 @both_apps
 @tools
 @pytest.mark.parametrize("key", ["iban", "plugin_iban"])
 async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
     office: Office, app: str, tool: str, key: str
 ) -> None:
-    """A callback that puts the state into the arguments gets nothing else to run."""
+    """A callback that puts the state into the arguments gets nothing else to run.
+
+    What would run is asked about, with what has changed, and a no to that is heard.
+    """
     if (tool, key) == ("payer", "plugin_iban"):
         key = "iban"
     run = await begin(office, app, call(tool))
@@ -93,9 +121,49 @@ async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
     await put(office, run, **{key: EVIL})
     run = await office.resume(run)
     assert ran(office) == []
-    assert run.state is RunState.FAILED
-    assert "has changed its arguments since it was asked about" in run.problem
-    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+    question = await asked_again(office, run, approval)
+    assert question.call.args[NAMES.get(tool, "iban")] == EVIL
+    assert "has changed its arguments since it was asked about" in question.hint
+    await office.ask(run)
+    await office.desk.reject(question.id, MARA, channel="cli", reason="whose is that?")
+    run = await office.resume(run)
+    assert ran(office) == []
+    assert run.state is RunState.COMPLETED
+    assert "whose is that?" in json.dumps(await said(office, run), default=str)
+
+
+@both_apps
+@tools
+async def test_what_would_run_by_now_can_be_approved(office: Office, app: str, tool: str) -> None:
+    """The yes to the second question runs what it has shown, once."""
+    run = await begin(office, app, call(tool))
+    await office.approve(run)
+    await put(office, run, iban=EVIL)
+    run = await office.resume(run)
+    assert (run.state, ran(office)) == (RunState.PAUSED, [])
+    await office.approve(run)
+    run = await office.resume(run)
+    assert (run.state, ran(office)) == (RunState.COMPLETED, [EVIL])
+
+
+@both_apps
+async def test_only_the_call_that_has_changed_is_asked_about_again(
+    office: Office, app: str
+) -> None:
+    """The other calls of the step run on their own yes, and once."""
+    run = await begin(office, app, call("pay", "DE-1"), call("pay_sync", "DE-2"))
+    approval = next(
+        one for one in await office.ledger.approvals(run.approvals) if one.call.name == "pay"
+    )
+    await office.approve(run)
+    await put(office, run, only="pay", iban=EVIL)
+    run = await office.resume(run)
+    question = await asked_again(office, run, approval)
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert question.call.args["iban"] == EVIL
+    assert sorted(ran(office)) == ["DE-2", EVIL]
 
 
 @both_apps
@@ -108,7 +176,7 @@ async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
     approval = await only(office, run)
     name = NAMES.get(tool, "iban")
     assert approval.call.args == {name: "DE-KNOWN"}
-    assert approval.digest == digest(tool, {name: "DE-KNOWN"})
+    assert approval.digest == approval.digest_of(tool, {name: "DE-KNOWN"})
     assert approval.origin.made == digest(tool, {name: "made up by the model"})
     await office.approve(run)
     run = await office.resume(run)
@@ -119,11 +187,11 @@ async def test_what_a_callback_puts_in_before_it_is_asked_about_is_shown(
 
 @both_apps
 async def test_a_call_that_nobody_changes_says_so(office: Office, app: str) -> None:
-    """Nothing is noted of arguments that are the model's own."""
+    """The arguments are not kept where they are the model's own."""
     run = await begin(office, app, call("pay"))
     assert (await only(office, run)).origin.made == ""
-    async with office.ledger.store.translated_client() as client:
-        assert await client.keys("*arguments:*") == []
+    kept = [await office.ledger.raw(key) for key in await office.ledger.store.keys("arguments:")]
+    assert all("iban" not in str(one) for one in kept)
 
 
 @both_apps
@@ -163,7 +231,7 @@ async def test_a_value_deep_inside_that_changes_is_not_run(
     await office.approve(run)
     await put(office, run, line=EVIL)
     run = await office.resume(run)
-    assert run.state is RunState.FAILED
+    assert run.state is RunState.PAUSED
     assert office.executed() == []
 
 
@@ -183,14 +251,14 @@ async def test_a_change_while_the_tool_runs_does_not_reach_it(office: Office, ap
 async def test_an_error_callback_cannot_hide_that_nothing_was_run(
     office: Office, app: str, tool: str
 ) -> None:
-    """A callback that tells the model that all is well does not make the run end well."""
+    """A callback that tells the model that all is well keeps nobody from being asked again."""
     run = await begin(office, app, call(tool))
     await office.approve(run)
     await put(office, run, iban=EVIL, swallow=True)
     run = await office.resume(run)
     assert ran(office) == []
-    assert run.state is RunState.FAILED
-    assert "has changed its arguments" in run.problem
+    assert run.state is RunState.PAUSED
+    assert "has changed its arguments" in (await only(office, run)).hint
 
 
 @both_apps

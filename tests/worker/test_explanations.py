@@ -49,6 +49,7 @@ async def test_here(office: Office) -> None:
     run = await office.submit("tells", "pay both")
     (first,) = await office.ask(run)
     assert first.said == FIRST
+    assert first.request == run.message
     await office.desk.approve(first.id, MARA, channel="cli")
     run = await office.resume(run)
     (second,) = await office.ask(run)

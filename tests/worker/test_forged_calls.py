@@ -12,7 +12,6 @@ from pydantic import JsonValue
 from signoff.channels.pipeline.route import Router
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import RunState
-from signoff.core.payloads.digest import digest
 from signoff.core.policies.policy import Fallback, GrantRules, Policy
 from worker.office import AGENTS, MARA, Office
 
@@ -43,7 +42,7 @@ def require_real(approval: Approval, details: dict[str, JsonValue]) -> None:
     """Check that an approval is about the call that would run, and about no other."""
     args: dict[str, JsonValue] = {"record": "ADMIN-1", "role": "superuser", "details": details}
     assert (approval.call.name, approval.call.args) == ("update_record", args)
-    assert approval.digest == digest("update_record", args)
+    assert approval.digest == approval.digest_of("update_record", args)
     assert approval.template == details
     assert approval.origin.again == 0
 

@@ -17,7 +17,7 @@ from signoff.core.approvals.run import WHOLE_APP, Run, RunState
 from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.working import TurnFrozen
+from signoff.worker.adk.working import TurnStopped
 from worker.office import AGENTS, Office
 
 # ADK announces its experimental features by warning about them.
@@ -33,14 +33,15 @@ scopes = pytest.mark.parametrize(
 )
 
 
-async def freeze(office: Office, **scope: str) -> Freeze:
+async def freeze(office: Office, *, app: str = "", tool: str = "") -> Freeze:
     """Freeze something, as an operator does."""
-    return await Freezes(office.ledger).freeze(by="ops", why="the bank called", **scope)
+    freezes = Freezes(office.ledger)
+    return await freezes.freeze(by="ops", why="the bank called", app=app, tool=tool)
 
 
-async def thaw(office: Office, **scope: str) -> None:
+async def thaw(office: Office, *, app: str = "", tool: str = "") -> None:
     """Thaw it again."""
-    await Freezes(office.ledger).thaw(by="ops", why="all clear", **scope)
+    await Freezes(office.ledger).thaw(by="ops", why="all clear", app=app, tool=tool)
 
 
 async def approved(office: Office) -> tuple[Run, Approval]:
@@ -219,7 +220,7 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
 
     async def frozen() -> None:
         # An agent that is a tool, inside of which another one is frozen.
-        with pytest.raises(TurnFrozen), working.on(session):
+        with pytest.raises(TurnStopped), working.on(session):
             await working.end(session, made)
         told.append("stopped")
 
@@ -227,7 +228,7 @@ async def test_a_freeze_waits_for_the_tools_that_run(office: Office) -> None:
     await asyncio.sleep(0)
     assert told == []
     gate.set()
-    with pytest.raises(TurnFrozen):
+    with pytest.raises(TurnStopped):
         await working.require_going(session)
     await asyncio.gather(*running)
     assert told == ["ran to its end", "stopped", "stopped"]

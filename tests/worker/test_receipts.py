@@ -176,8 +176,10 @@ async def test_a_yes_that_a_worker_has_written_starts_nothing_and_is_asked_about
         {"glass": Glass(by="mara", at="2026-03-02T09:00:00Z", channel="cli", reason="x")},
         {"state": State.REJECTED},
         {"receipt": ""},
+        {"declared": "sha256:" + "0" * 64},
+        {"needs": 0},
     ],
-    ids=["call", "who", "when", "glass", "verdict", "receipt"],
+    ids=["call", "who", "when", "glass", "verdict", "receipt", "declared", "rules"],
 )
 async def test_whatever_was_signed_cannot_be_changed(
     office: Office, signing: Receipts, change: dict[str, Any]

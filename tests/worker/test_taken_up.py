@@ -92,6 +92,8 @@ async def user_messages(office: Office, run: Run) -> list[str]:
 
 
 STEPS = range(1, 9)
+SIDES = [pytest.param(False, id="before", marks=pytest.mark.soak), pytest.param(True, id="after")]
+"""To die before a step leaves what a death after the step before it leaves: that is soak."""
 CASES: dict[str, tuple[str, dict[str, JsonValue]]] = {
     "finance": ("Reimburse me $2500 for the conference", {}),
     "time_off": ("I need 5 days off", {"approved_days": 3}),
@@ -101,7 +103,7 @@ CASES: dict[str, tuple[str, dict[str, JsonValue]]] = {
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("app", CASES)
 async def test_a_run_that_is_taken_up_again_says_the_message_once(
@@ -126,7 +128,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     await audit.verify(office.ledger.store)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", SIDES)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("app", CASES)
 async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
@@ -158,7 +160,9 @@ async def test_a_resume_that_is_taken_up_again_does_not_run_the_tool_twice(
 
 
 @pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True)
-@pytest.mark.parametrize("step", range(1, 13))
+@pytest.mark.parametrize(
+    "step", [pytest.param(one, marks=() if one % 2 else pytest.mark.soak) for one in range(1, 13)]
+)
 @pytest.mark.parametrize("app", ["siblings", "siblings_resumable", "nested"])
 @pytest.mark.parametrize("stage", [stages.run, stages.resume], ids=["run", "resume"])
 async def test_siblings_and_sub_agents_survive_a_death_at_any_step(

@@ -22,10 +22,7 @@ from signoff.core.replies.reply import Away, Back
 _NAMED: Final = 5
 """Requests that are named before the others are counted."""
 
-_BY_MAIL: Final = (
-    "To hand one over for good, reply to its card with `forward` and their name; the page "
-    "*Absence* hands over all."
-)
+_ONE: Final = "To hand one over for good, reply to its card with `forward` and their name."
 
 log = structlog.get_logger(__name__)
 
@@ -35,10 +32,12 @@ class Leavings:
 
     Args:
         decisions: The ledger and the people.
+        page: Where all that waits can be handed over at once, "" where there is no page.
     """
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: Decisions, page: str = "") -> None:
         self._decisions = decisions
+        self._how = f"{_ONE} To hand over all of them: {page}" if page else _ONE
 
     async def take(self, answer: Answer, person: Person, reply: Away | Back) -> None:
         """Do what an answer says about its author's being away.
@@ -63,7 +62,7 @@ class Leavings:
         directory, waiting = self._decisions.directory, ""
         if absence is not None:
             found = await waits_for(self._decisions.ledger, person.id)
-            waiting = waiting_words(found, absence, directory, how=_BY_MAIL)
+            waiting = waiting_words(found, absence, directory, how=self._how)
         end = 'answer with "back" on the first line'
         words = absence_words(absence, directory, end=end, waiting=waiting)
         answer_back(also, answer, Notice(person.id, About.DONE, words))

@@ -63,13 +63,14 @@ class Answers:
 
     Args:
         decisions: Makes the moves.
+        absence_page: Where people say that they are away, "" where there is no page.
     """
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: Decisions, *, absence_page: str = "") -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._grants = Grants(decisions.ledger)
-        self._leavings = Leavings(decisions)
+        self._leavings = Leavings(decisions, absence_page)
 
     async def take(
         self, answer: Answer, text: str, *, problem: str = "", seen: Current | None = None

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from signoff.channels.pipeline.port import Answering, Channel
 from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from signoff.broker.decisions import Decisions
+    from signoff.channels.pipeline.port import Channel
 
 OURS: Final = frozenset(
     {"email", "slack", "inbox", "cli", "api", "deadline", "settings", "withdrawn", "superseded"}
@@ -65,6 +65,8 @@ def added_routes(tables: Mapping[str, AddedChannel], decisions: Decisions) -> It
     Raises:
         ConfigError: See `added_channels`.
     """
+    from signoff.channels.pipeline.port import Answering  # noqa: PLC0415 -- settings need no channel
+
     return [one.routes(decisions) for one in added_channels(tables) if isinstance(one, Answering)]
 
 

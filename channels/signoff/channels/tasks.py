@@ -108,6 +108,7 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
         required=services.required,
         key=services.key,
         rewriting=services.rewriting,
+        absence_page=services.inbox.absence_page if services.inbox is not None else "",
     )
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:

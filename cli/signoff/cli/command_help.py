@@ -9,9 +9,18 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Start": ("demo", "init", "up", "run", "mailbox", "inbox"),
     "Requests and decisions": ("approvals", "runs", "queue", "grants", "freeze", "thaw", "card"),
     "People and policies": ("people", "policy"),
-    "Set up": ("config", "doctor", "slack", "redis", "tokens", "webhooks", "api"),
+    "Set up": ("config", "doctor", "slack", "redis", "tokens", "aap", "webhooks", "api"),
     "Processes": ("worker", "channels", "gateway", "health"),
-    "Watch and look after": ("top", "tail", "mail", "audit", "receipt", "archive", "ledger"),
+    "Watch and look after": (
+        "top",
+        "tail",
+        "mail",
+        "audit",
+        "receipt",
+        "archive",
+        "ledger",
+        "sessions",
+    ),
 }
 """The headings of `signoff --help`, with the commands below each."""
 
@@ -78,6 +87,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "people back": ("signoff people back mara",),
     "people enroll": ("signoff people enroll mara",),
     "people unenroll": ("signoff people unenroll mara",),
+    "people reseal": ("signoff people reseal",),
     "people sign-out": ("signoff people sign-out mara",),
     "people erase": ('signoff people erase nora --reason "request of 3 March"',),
     "policy explain": (
@@ -99,6 +109,13 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "tokens create": ("signoff tokens create --scope runs:submit --app finance --expires 90d",),
     "tokens list": ("signoff tokens list",),
     "tokens revoke": ("signoff tokens revoke tok_ai5sdum2xsw3dw77",),
+    "aap instance add": (
+        "signoff aap instance add support --user riley@example.com",
+        "signoff aap instance add desk --receiver https://agent.example.com/aap/events",
+    ),
+    "aap instance list": ("signoff aap instance list",),
+    "aap instance rotate": ("signoff aap instance rotate support",),
+    "aap instance remove": ("signoff aap instance remove support",),
     "webhooks list": ("signoff webhooks list",),
     "webhooks replay": ("signoff webhooks replay books",),
     "api openapi": ("signoff api openapi > openapi.json",),
@@ -125,6 +142,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "archive show": (f"signoff archive show {_RUN}",),
     "archive verify": ("signoff archive verify",),
     "archive export": (f"signoff archive export --of {_RUN} > run.jsonl",),
+    "sessions move": ("signoff sessions move",),
     "ledger rebuild": ("signoff ledger rebuild",),
     "ledger backup": ("signoff ledger backup ledger.rdb",),
     "ledger restore": ("signoff ledger restore ledger.rdb",),

@@ -31,9 +31,9 @@ def main() -> None:
     code = quick_health(sys.argv[1:])
     if code is not None:
         sys.exit(code)
-    from signoff.cli.main import main as whole  # noqa: PLC0415 -- what all this is there to avoid
+    from signoff.cli.tree import run  # noqa: PLC0415 -- what all this is there to avoid
 
-    whole()
+    run()
 
 
 def quick_health(arguments: Sequence[str]) -> int | None:

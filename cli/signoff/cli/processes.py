@@ -1,4 +1,4 @@
-"""The processes: what each is made of, how it starts and how it ends."""
+"""The processes that work on stages: what each is made of, how it starts and how it ends."""
 
 from __future__ import annotations
 
@@ -9,42 +9,35 @@ import socket
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from types import FrameType
 from typing import Any, Final
 
 import structlog
-import uvicorn
 from celery.apps.worker import Worker
 from celery.exceptions import SecurityWarning
 from celery.worker import state as worker_state
 
 from signoff.broker import stages
-from signoff.broker.archive.archiver import Archiver
-from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.doorbells.celery import queues
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.effects import Cards
-from signoff.broker.heartbeat import TTL, beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
 from signoff.broker.timers.leftovers import Leftovers
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.broker.timers.vacancies import Vacancies
-from signoff.cli import log as logs
-from signoff.cli.composition.http import Protocol, Server, listen
-from signoff.cli.composition.kinds import name as process_name
 from signoff.cli.composition.kinds import user as process_user
-from signoff.cli.composition.monitoring import count, exported, traced
+from signoff.cli.composition.monitoring import exported, traced
 from signoff.cli.composition.parts import Parts, build
+from signoff.cli.composition.process import beat_forever, prepare, ready, renewing
 from signoff.cli.composition.receipts import private_key
 from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
-from signoff.cli.config.check import require
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
-from signoff.core.base.errors import AppNotFound, LedgerError, LedgerUnavailable
+from signoff.core.base.errors import AppNotFound, LedgerError
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +45,9 @@ CHANNEL_THREADS: Final = 8
 """A thread waits while its stage is drained on the loop: a few for each stage are enough."""
 
 _FAILED: Final = 1
+
+Drain = Callable[[], Coroutine[Any, Any, int]]
+"""Works through one stage."""
 
 _Work = Callable[[], Coroutine[Any, Any, object]]
 """What runs beside the stages as long as the process does."""
@@ -94,7 +90,10 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
             f"There are: {', '.join(found) or 'none'}."
         )
     if not names:
-        raise AppNotFound(f"There is no agent in {folder}: nothing to work on.")
+        raise AppNotFound(
+            f"There is no agent in {folder}: nothing to work on. It has a folder for each agent; "
+            "`signoff init` writes an example into an empty folder."
+        )
     parts = build(settings, decides=False)
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for
@@ -163,10 +162,7 @@ def run_channels(settings: Settings) -> int:
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
     from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
-    from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
     from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
-    from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
-    from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415
 
     parts = build(settings)
     limits, smtp = settings.email.limits, settings.email.smtp
@@ -209,6 +205,8 @@ def run_channels(settings: Settings) -> int:
     drains = tasks.drains(services, router)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
+        from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
+
         drains[stages.SIGN_IN] = LinkMails(parts.decisions, email, settings.inbox).drain
     keeper = group_keeper(parts)
     vacant = Vacancies(parts.decisions.roster, settings.policies, settings.default)
@@ -221,9 +219,11 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    senders = {one.name: Sender(parts.ledger, one) for one in settings.webhooks}
-    drains |= {stages.webhook(name): sender.drain for name, sender in senders.items()}
-    if senders:
+    posting, close_posting = _posting(parts)
+    drains |= posting
+    if settings.webhooks:
+        from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
+
         besides["webhooks"] = Feed(parts.ledger, settings.webhooks).run_forever
 
     def renew(fresh: Settings) -> None:
@@ -234,8 +234,7 @@ def run_channels(settings: Settings) -> int:
             keeper[0].groups = slack_groups(fresh)
 
     async def close() -> None:
-        for sender in senders.values():
-            await sender.close()
+        await close_posting()
         await readers.close()
         await provers.close()
         await more.close()
@@ -247,7 +246,7 @@ def run_channels(settings: Settings) -> int:
         kind="channels",
         stages=list(drains),
         # A webhook that hangs keeps no channel waiting.
-        threads=CHANNEL_THREADS + len(senders),
+        threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
         besides=besides,
@@ -256,83 +255,28 @@ def run_channels(settings: Settings) -> int:
     )
 
 
-def run_gateway(settings: Settings) -> int:
-    """Serve HTTP and take mail in until told to stop; return the exit code.
+def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
+    """Return what posts to webhooks and receivers, by stage, and how its connections are closed."""
+    settings, drains = parts.settings, dict[str, Drain]()
+    closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    if settings.webhooks:
+        from signoff.channels.webhooks.sender import Sender  # noqa: PLC0415 -- httpx
 
-    Raises:
-        ConfigErrors: The settings have errors.
-        ConfigError: A port is taken, or the ADK API cannot be served.
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    prepare(settings, "gateway")
-    private_key(settings)
-    return asyncio.run(_serve(settings))
+        for one in settings.webhooks:
+            sender = Sender(parts.ledger, one)
+            drains[stages.webhook(one.name)] = sender.drain
+            closes.append(sender.close)
+    if settings.aap.enabled:
+        from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
 
+        receivers, drains[stages.AAP] = notifier(parts)
+        closes.append(receivers.close)
 
-async def _serve(settings: Settings) -> int:
-    from signoff.cli.composition.gateway import assemble  # noqa: PLC0415 -- what serves, loaded to serve
+    async def close() -> None:
+        for one in closes:
+            await one()
 
-    parts = build(settings)
-    found = count(settings, "gateway")
-    reloader = Reloader(settings, "gateway", _renewing(parts))
-    app, mail = assemble(parts, found, reloader)
-    config = uvicorn.Config(
-        app,
-        http=Protocol,
-        host=settings.gateway.host,
-        port=settings.gateway.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=10,
-    )
-
-    def announce(port: int) -> None:
-        more = {} if mail is None else {"inbound": mail.port}
-        _ready("gateway", port=port, **more)
-
-    server = Server(config, announce)
-    # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
-    async with AsyncExitStack() as stack:
-        stack.enter_context(traced(settings, "gateway"))
-        stack.push_async_callback(parts.ledger.close)
-        await parts.ledger.now()
-        if settings.gateway.adk:
-            from signoff.cli.composition.adk_api import serve_adk  # noqa: PLC0415 -- as the rest of what serves
-
-            serve_adk(app, parts, stack)
-        # Entered here and not by uvicorn, which would log a traceback of what start raises.
-        await stack.enter_async_context(app.router.lifespan_context(app))
-        beating = asyncio.create_task(_beat(parts.ledger, "gateway", reloader))
-        stack.callback(beating.cancel)
-        listening = stack.enter_context(listen(settings.gateway.host, settings.gateway.port))
-        await server.serve(sockets=[listening])
-    log.info("stopped", kind="gateway")
-    return 0 if server.started else _FAILED
-
-
-def prepare(settings: Settings, kind: str) -> None:
-    """Configure the log and refuse settings with errors; warnings are logged.
-
-    Args:
-        settings: As `load_settings` gives them to this kind of process.
-        kind: Of process.
-
-    Raises:
-        ConfigErrors: There are errors.
-    """
-    logs.configure(settings.logging)
-    for warning in require(settings, kind):
-        log.warning("config.warning", problem=str(warning))
-
-
-def _ready(kind: str, **more: object) -> None:
-    """Say that the process can do its work; tests, `signoff up` and the demo wait for it."""
-    log.info("ready", kind=kind, pid=os.getpid(), **more)
+    return drains, close
 
 
 def _consume(
@@ -378,15 +322,15 @@ def _consume(
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
-            ready_callback=lambda _: _ready(kind, stages=len(stages), threads=threads, **ports),
+            ready_callback=lambda _: ready(kind, stages=len(stages), threads=threads, **ports),
         )
         worker.stopping = stopping
-        reloader = Reloader(parts.settings, kind, _renewing(parts), renew)
+        reloader = Reloader(parts.settings, kind, renewing(parts), renew)
         worker.renewing = reloader.ask
         reconciler = Reconciler(parts.decisions.roster, cards=cards)
         _in_background(loop, "reconciler", reconciler.run_forever())
         _in_background(loop, "settings", reloader.run_forever())
-        _in_background(loop, "heartbeat", _beat(parts.ledger, kind, reloader))
+        _in_background(loop, "heartbeat", beat_forever(parts.ledger, kind, reloader))
         for name, work in (besides or {}).items():
             _in_background(loop, name, work())
         worker.start()
@@ -432,6 +376,9 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
     settings = parts.settings
     if settings.retention.after is None:
         return {}
+    from signoff.broker.archive.archiver import Archiver  # noqa: PLC0415 -- where there is one
+    from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
+
     archiver = Archiver(
         parts.ledger,
         ArchiveFiles(settings.archive_folder),
@@ -455,25 +402,6 @@ async def _note_policies(
         for one in fresh:
             log.info("policy.changed", policy=one.policy, version=one.version)
         settings = await renewed.get()
-
-
-def _renewing(parts: Parts) -> Apply:
-    """Return what lets everybody who knows the directory of a process see another one.
-
-    To be called before anybody has looked who is away: then it is the directory of the settings.
-    """
-    directory = parts.decisions.directory
-    return lambda fresh: directory.become(fresh.everybody)
-
-
-async def _beat(ledger: Ledger, kind: str, reloader: Reloader) -> None:
-    """Say that this process is alive, as long as it is."""
-    while True:
-        try:
-            await beat(ledger, kind, process_name(), reloader.state)
-        except LedgerUnavailable as error:
-            log.warning("heartbeat.ledger_unavailable", error=str(error))
-        await asyncio.sleep(TTL / 3)
 
 
 def _in_background(loop: LoopThread, name: str, coroutine: Coroutine[Any, Any, object]) -> None:

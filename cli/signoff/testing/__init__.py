@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         model_or_script,
         time_off_script,
     )
+    from signoff.testing.rehearsal import Rehearsal
 
 __all__ = [
     "FakeChannel",
+    "Rehearsal",
     "Reply",
     "Script",
     "ScriptedModel",
@@ -41,5 +43,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # noqa: ANN401 -- what the models have
     # Channels and policies are tested where no agent framework is installed, too.
     if name in __all__:
-        return getattr(import_module("signoff.testing.model"), name)
+        module = "rehearsal" if name == "Rehearsal" else "model"
+        return getattr(import_module(f"signoff.testing.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,8 +66,8 @@ class Turn:
     tools: tuple[str, ...] = ()
 
 
-Reply = str | ToolCall | list[ToolCall]
-"""What a script answers: words, one call, or several calls at once."""
+Reply = str | ToolCall | Sequence[str | ToolCall]
+"""What a script answers: words, one call, or several of them in one message."""
 
 Script = Callable[[Turn], Reply]
 """A pure function: the same turn must get the same reply in whatever process it is asked."""
@@ -102,12 +102,12 @@ class ScriptedModel(BaseLlm):
 
 
 def _parts(reply: Reply) -> list[types.Part]:
-    if isinstance(reply, str):
-        return [types.Part(text=reply)]
-    calls = [reply] if isinstance(reply, ToolCall) else reply
+    pieces = [reply] if isinstance(reply, str | ToolCall) else reply
     return [
-        types.Part(function_call=types.FunctionCall(name=call.name, args=dict(call.args)))
-        for call in calls
+        types.Part(text=piece)
+        if isinstance(piece, str)
+        else types.Part(function_call=types.FunctionCall(name=piece.name, args=dict(piece.args)))
+        for piece in pieces
     ]
 
 

@@ -84,9 +84,62 @@ async def create(
         raise InvalidToken(f"{first['msg'].removeprefix('Value error, ')}.") from error
     if access.has_expired(now):
         raise InvalidToken("It would have expired before it was made.")
-    change = Change().put_raw(_KEYS + access.id, access.model_dump_json(exclude_defaults=True))
-    await ledger.commit(change.note([_event(access, What.TOKEN_CREATED, now, by)]))
+    await ledger.commit(_put(Change(), access))
     return f"{PREFIX}{access.id}_{secret}", access
+
+
+def issue(
+    change: Change, *, instance: str, name: str, app: str, seed: bytes, by: str, now: datetime
+) -> tuple[str, str]:
+    """Add to a change the credential of an instance.
+
+    Args:
+        change: Added to.
+        instance: The id of the instance.
+        name: What the token is called in the audit.
+        app: The app as which it asks.
+        seed: Random bytes of which the token is made: the same ones make the same token.
+        by: Who makes it, for the audit.
+        now: The present.
+
+    Returns:
+        The token, and its id.
+    """
+    token, token_id = made_of(seed)
+    access = Access(
+        id=token_id,
+        name=name,
+        apps=(app,),
+        instance=instance,
+        scopes=frozenset({Scope.REQUESTS_SUBMIT}),
+        sha256=_hash(token.rpartition("_")[2]),
+        created_at=now,
+        created_by=by,
+    )
+    _put(change, access)
+    return token, token_id
+
+
+def made_of(seed: bytes) -> tuple[str, str]:
+    """Return the token that random bytes make, and its id."""
+    token_id = _letters(hashlib.sha256(b"id" + seed).digest())[:10]
+    secret = _letters(hashlib.sha256(b"secret" + seed).digest())
+    return f"{PREFIX}{token_id}_{secret}", token_id
+
+
+async def take_away(ledger: Ledger, change: Change, token_id: str, *, by: str) -> None:
+    """Add to a change that a token is worth nothing any more, if it is still worth something."""
+    record = await ledger.raw(_KEYS + token_id)
+    access = None if record is None else _read(record[1])
+    if record is not None and access is not None:
+        change.put_raw(_KEYS + token_id, "", was=record[0])
+        change.note([_event(access, What.TOKEN_REVOKED, await ledger.now(), by)])
+
+
+def _put(change: Change, access: Access) -> Change:
+    change.put_raw(_KEYS + access.id, access.model_dump_json(exclude_defaults=True))
+    event = _event(access, What.TOKEN_CREATED, access.created_at, access.created_by)
+    return change.note([event])
 
 
 async def find(ledger: Ledger, token: str) -> Access | None:
@@ -168,4 +221,8 @@ def _hash(secret: str) -> str:
 
 
 def _random(size: int) -> str:
-    return base64.b32encode(secrets.token_bytes(size)).decode().rstrip("=").lower()
+    return _letters(secrets.token_bytes(size))
+
+
+def _letters(data: bytes) -> str:
+    return base64.b32encode(data).decode().rstrip("=").lower()

@@ -325,6 +325,8 @@ class Decisions:
         if move.in_time and here.state is State.PENDING and not here.stays_open:
             # The clock goes on between the reading and the commit; the commit looks again.
             change.before(here.deadline)
+        if move.in_time and here.state is State.PENDING:
+            change.before(here.window)
         if move.announced:
             _announce(change, approval, own)
         taken = Taken(approval, events, grant)

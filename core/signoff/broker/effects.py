@@ -12,7 +12,10 @@ from signoff.broker.work import (
     AskOthers,
     CloseCard,
     CloseLevel,
+    NotifyReceiver,
     Remind,
+    ReportFailure,
+    ReportResult,
     ResumeRun,
     StartRun,
     UpdateCard,
@@ -143,6 +146,40 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
     change.put(after, was=run)
     send_work(change, after)
     tell_outcome(change, approval)
+    if approval.program is not None:
+        change.send(NotifyReceiver(approval=approval.id))
+
+
+def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:
+    """Add to a change that those who decided, and the requester, are told of the call's result."""
+    for asked in told_of_decision(approval):
+        change.send(
+            ReportResult(
+                channel=asked.channel, approval=approval.id, person=asked.key, remarks=remarks
+            )
+        )
+    if approval.state is State.APPROVED:
+        announce(change, approval, Milestone.RAN, remarks=remarks)
+
+
+def tell_failure(change: Change, approval: Approval, problem: str) -> None:
+    """Add to a change that those who decided, and the requester, are told it came to nothing."""
+    for asked in told_of_decision(approval):
+        change.send(
+            ReportFailure(
+                channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
+            )
+        )
+    if approval.state is State.APPROVED:
+        announce(change, approval, Milestone.FAILED, problem=problem)
+
+
+def told_of_decision(approval: Approval) -> list[Asked]:
+    """Return the cards of those who decided, and those in places that all can see."""
+    if approval.decision is None or not approval.decision.by:
+        return []
+    theirs = {approval.decision.by, ""}
+    return [one for one in approval.asked if one.person in theirs and not one.problem]
 
 
 def tell_outcome(change: Change, approval: Approval) -> None:

@@ -7,7 +7,7 @@ once a freeze is acknowledged.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Final
@@ -31,7 +31,14 @@ _RECORD: Final = TypeAdapter(tuple[Freeze, ...])
 _CARDS: Final = 100
 """Approvals whose cards are rewritten by one commit."""
 
+Also = Callable[[str], Change | None]
+"""Returns what must happen in the same commit, given the id of a freeze; None for nothing."""
+
 log = structlog.get_logger(__name__)
+
+
+def _nothing_else(_: str) -> None:
+    """Return nothing that must happen too."""
 
 
 def read_freezes(record: tuple[int, str] | None) -> tuple[Freeze, ...]:
@@ -70,7 +77,16 @@ class Freezes:
         (record,), now = await self._ledger.store.read_now([KEY])
         return read_freezes(record), now
 
-    async def freeze(self, *, app: str = "", tool: str = "", by: str, why: str) -> Freeze:
+    async def freeze(
+        self,
+        *,
+        app: str = "",
+        tool: str = "",
+        by: str,
+        why: str,
+        more: Mapping[str, JsonValue] | None = None,
+        also: Also = _nothing_else,
+    ) -> Freeze:
         """Stop tools from this moment on, and have the open cards say so.
 
         Args:
@@ -78,13 +94,15 @@ class Freezes:
             tool: The tool; "" for all.
             by: Who freezes them.
             why: Why.
+            more: How, for the audit.
+            also: Returns what must happen in the same commit, given the id of the freeze.
 
         Raises:
             FreezeRefused: They are frozen already, or there is no reason.
             LedgerError: It could not be committed; nothing is frozen.
         """
         if not why.strip():
-            raise FreezeRefused("Say why: --why. Everybody who is asked reads it.")
+            raise FreezeRefused("Say why. Everybody who is asked reads it.")
 
         async def attempt() -> Freeze:
             record = await self._ledger.raw(KEY)
@@ -95,8 +113,8 @@ class Freezes:
             made = Freeze(
                 id=f"fz_{secrets.token_hex(6)}", app=app, tool=tool, by=by, why=why.strip(), at=now
             )
-            event = Event(what=What.FROZEN, at=now, by=by, why=made.why, more=_more(made))
-            await self._write(record, (*freezes, made), event)
+            event = Event(what=What.FROZEN, at=now, by=by, why=made.why, more=_more(made, more))
+            await self._write(record, (*freezes, made), event, also(made.id))
             return made
 
         made = await self._ledger.decide_again(attempt)
@@ -104,7 +122,16 @@ class Freezes:
         await self._rewrite_cards(made)
         return made
 
-    async def thaw(self, *, app: str = "", tool: str = "", by: str, why: str = "") -> Freeze:
+    async def thaw(
+        self,
+        *,
+        app: str = "",
+        tool: str = "",
+        by: str,
+        why: str = "",
+        more: Mapping[str, JsonValue] | None = None,
+        also: Also = _nothing_else,
+    ) -> Freeze:
         """Let tools start again, and what was held go on.
 
         Args:
@@ -112,6 +139,8 @@ class Freezes:
             tool: As it was frozen.
             by: Who thaws them.
             why: Why.
+            more: How, for the audit.
+            also: As for `freeze`.
 
         Raises:
             FreezeRefused: They are not frozen.
@@ -126,8 +155,9 @@ class Freezes:
                 others = ", ".join(one.stops for one in freezes) or "nothing"
                 raise FreezeRefused(f"{shown_place(app, tool)} is not frozen. Frozen is {others}.")
             now = await self._ledger.now()
-            event = Event(what=What.THAWED, at=now, by=by, why=why, more=_more(was))
-            await self._write(record, tuple(one for one in freezes if one is not was), event)
+            event = Event(what=What.THAWED, at=now, by=by, why=why, more=_more(was, more))
+            left = tuple(one for one in freezes if one is not was)
+            await self._write(record, left, event, also(was.id))
             return was
 
         was = await self._ledger.decide_again(attempt)
@@ -152,10 +182,15 @@ class Freezes:
         return [one for one in await self._ledger.backlog() if one.startswith(starts)]
 
     async def _write(
-        self, record: tuple[int, str] | None, freezes: Sequence[Freeze], event: Event
+        self,
+        record: tuple[int, str] | None,
+        freezes: Sequence[Freeze],
+        event: Event,
+        also: Change | None,
     ) -> None:
         data = _RECORD.dump_json(tuple(freezes), exclude_defaults=True).decode()
-        change = Change().put_raw(KEY, data, was=record[0] if record else 0)
+        change = also.copy() if also is not None else Change()
+        change.put_raw(KEY, data, was=record[0] if record else 0)
         await self._ledger.commit(change.note([event]))
 
     async def _rewrite_cards(self, freeze: Freeze) -> None:
@@ -178,5 +213,6 @@ def _cards_of(approvals: Sequence[Approval]) -> Change:
     return change
 
 
-def _more(freeze: Freeze) -> dict[str, JsonValue]:
-    return freeze.model_dump(include={"id", "app", "tool"}, mode="json", exclude_defaults=True)
+def _more(freeze: Freeze, how: Mapping[str, JsonValue] | None) -> dict[str, JsonValue]:
+    what = freeze.model_dump(include={"id", "app", "tool"}, mode="json", exclude_defaults=True)
+    return {**what, **(how or {})}

@@ -87,7 +87,7 @@ class Grants:
 
         async def attempt() -> Approval | None:
             was, run, now = await self._ledger.current(approval_id)
-            if was.state is not State.PENDING or was.terms is not None:
+            if was.state is not State.PENDING or was.terms is not None or was.has_closed(now):
                 return None
             terms, asked = rules(was, now)
             if terms.grants is None:
@@ -101,7 +101,7 @@ class Grants:
                 change = Change() if also is None else also.copy()
                 approval = self._ledger.sealed(approval, events)
                 change.put(approval, was=was).put(after, was=grant).note(events)
-                settle(change.before(grant.expires_at), approval, run)
+                settle(change.before(grant.expires_at).before(was.window), approval, run)
                 if told is not None and (after.used == 1 or not after.left):
                     told(change, await self._ledger.approval(grant.approval), after)
                 await self._ledger.commit(change)

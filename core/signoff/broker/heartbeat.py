@@ -52,7 +52,8 @@ async def states(ledger: Ledger) -> dict[str, Mapping[str, str]]:
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    keys = await ledger.store.keys("alive:")
+    living = await alive(ledger)
+    keys = [f"alive:{kind}:{name}" for kind in sorted(living) for name in sorted(living[kind])]
     async with (
         ledger.store.translated_client() as client,
         client.pipeline(transaction=False) as pipe,

@@ -13,6 +13,7 @@ INTAKE: Final = "intake"
 DELIVER: Final = "deliver"
 SIGN_IN: Final = "sign_in"
 WEBHOOK: Final = "webhook"
+AAP: Final = "aap"
 RUN: Final = "run"
 RESUME: Final = "resume"
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from signoff.broker import stages
 from signoff.broker.old_work import for_last_release, known_now, of_last_release
@@ -625,6 +625,64 @@ class PostWebhook(_Work):
         return self.entry
 
 
+class _OfProgram(_Work):
+    """Work on the request of a program.
+
+    Attributes:
+        approval: The id of the approval.
+    """
+
+    approval: str
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.AAP
+
+
+class NotifyReceiver(_OfProgram):
+    """Tell the receiver of a program's instance that its request has been decided."""
+
+    work: Literal["notify_receiver"] = "notify_receiver"
+
+    @property
+    def id(self) -> str:
+        """One for each approval."""
+        return f"notify:{self.approval}"
+
+
+class DoubtCall(_OfProgram):
+    """Put the call of a program in doubt, if nothing was reported of it by then."""
+
+    work: Literal["doubt_call"] = "doubt_call"
+
+    @property
+    def id(self) -> str:
+        """One for each approval."""
+        return f"doubt:{self.approval}"
+
+
+class CancelRequests(_Work):
+    """Withdraw what a deleted instance of a program still waits for.
+
+    Attributes:
+        instance: The id of the instance.
+    """
+
+    work: Literal["cancel_requests"] = "cancel_requests"
+    instance: str
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.AAP
+
+    @property
+    def id(self) -> str:
+        """One for each instance."""
+        return f"cancel:{self.instance}"
+
+
 class StartRun(_Work):
     """Start a run.
 
@@ -724,11 +782,23 @@ def purpose_of(work: DeliveryWork) -> Purpose:
     return Purpose.INFORM
 
 
+ProgramWork = NotifyReceiver | DoubtCall | CancelRequests
+
 Work = (
-    RouteWork | DeliveryWork | BundleWork | ReadMail | MailLink | PostWebhook | StartRun | ResumeRun
+    RouteWork
+    | DeliveryWork
+    | BundleWork
+    | ReadMail
+    | MailLink
+    | PostWebhook
+    | ProgramWork
+    | StartRun
+    | ResumeRun
 )
 
-_ANY: Final[TypeAdapter[Work]] = TypeAdapter(Annotated[Work, Field(discriminator="work")])
+_ANY: Final[TypeAdapter[Work]] = TypeAdapter(
+    Annotated[Work, Field(discriminator="work")], config=ConfigDict(defer_build=True)
+)
 
 
 def body_of(work: Work) -> str:

@@ -13,6 +13,7 @@ from signoff.client.models import (
     AuditLine,
     Entry,
     Figures,
+    Freeze,
     Grant,
     Left,
     Me,
@@ -326,6 +327,51 @@ class Operations:
     def come_back(self, person_id: str, *, key: str = "") -> Request[Person]:
         """End a person's absence."""
         return post(f"/people/{quoted(person_id)}/back", Person, {}, key)
+
+    # -- freezes -------------------------------------------------------------------------------
+
+    @Method
+    def freezes(self) -> Request[list[Freeze]]:
+        """Return what is frozen, the oldest freeze first."""
+        return get("/freezes", list[Freeze])
+
+    @Method
+    def freeze(
+        self,
+        *,
+        why: str,
+        app: str = "",
+        tool: str = "",
+        everything: bool = False,
+        key: str = "",
+    ) -> Request[Freeze]:
+        """Stop tools at once, also approved ones. It takes an administrator's token.
+
+        Args:
+            why: The reason, which everybody who is asked reads.
+            app: The app whose tools are stopped; "" for those of all apps.
+            tool: The tool; "" for all tools.
+            everything: Whether all tools of all apps are stopped, in the place of an app or a tool.
+            key: The idempotency key.
+        """
+        body: dict[str, JsonValue] = {
+            "app": app,
+            "tool": tool,
+            "everything": everything,
+            "why": why,
+        }
+        return post("/freezes", Freeze, body, key)
+
+    @Method
+    def thaw(self, freeze_id: str, *, why: str = "", key: str = "") -> Request[list[Freeze]]:
+        """End a freeze, and return what is still frozen. It takes an administrator's token.
+
+        Args:
+            freeze_id: The id of the freeze.
+            why: The reason, for the audit log.
+            key: The idempotency key.
+        """
+        return post(f"/freezes/{quoted(freeze_id)}/thaw", list[Freeze], {"why": why}, key)
 
     # -- the audit -----------------------------------------------------------------------------
 

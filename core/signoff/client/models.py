@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Given(BaseModel):
     """What the gateway gives."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Fault(Given):
@@ -206,9 +206,10 @@ class Approval(Given):
         kind: What is asked for.
         title: What the policy calls it, "" where it has no title.
         call: The tool and its arguments.
-        digest: SHA-256 over the canonical form of the call. Send it back to approve.
+        digest: SHA-256 over the call, its agent, app and requester. Send it back to approve.
         hint: The tool's hint for the approver.
         said: The agent's explanation before the call, if any.
+        request: The requester's message to the agent, at most 500 characters.
         template: The template of values to fill in, or null.
         requester: The requester's ADK user id.
         app: The agent's app.
@@ -242,6 +243,7 @@ class Approval(Given):
     digest: str
     hint: str = ""
     said: str = ""
+    request: str = ""
     template: JsonValue = None
     requester: str
     app: str
@@ -441,6 +443,28 @@ class Grant(Given):
     revoked_at: datetime | None = None
     revoked_by: str = ""
     revoked_why: str = ""
+
+
+class Freeze(Given):
+    """What is frozen.
+
+    Attributes:
+        id: The id.
+        app: The app whose tools do not start; "" for those of all apps.
+        tool: The tool that does not start; "" for all.
+        stops: What is stopped, in words: ``reimburse()``, ``the app finance``, ``everything``.
+        by: Who has frozen it.
+        why: The reason.
+        at: Since when.
+    """
+
+    id: str
+    app: str = ""
+    tool: str = ""
+    stops: str
+    by: str
+    why: str
+    at: datetime
 
 
 class Away(Given):

@@ -139,7 +139,7 @@ def test_a_button_is_written_as_every_phone_reads_it() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))
 def test_no_text_of_others_ever_makes_a_header(tool: str, name: str, reason: str) -> None:
     """CVE-2024-6923: whatever stands in a name, a call or a reason, the fields are the same."""

@@ -24,7 +24,7 @@ from signoff.channels.email.authentication.results import Results, topmost
 from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.outbound.channel import EmailChannel
-from signoff.channels.email.outbound.dkim import DkimSettings
+from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.parsing.mime import parse_headers
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Delivered, Kind, Message

@@ -6,7 +6,7 @@ import quopri
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
@@ -476,7 +476,6 @@ FRAGMENTS = st.sampled_from(
 bodies = st.lists(FRAGMENTS, max_size=40).map("".join).map(lambda text: text.encode("latin-1"))
 
 
-@settings(max_examples=300)
 @given(bodies | st.binary(max_size=400))
 def test_any_bytes_are_a_mail_or_unreadable(raw: bytes) -> None:
     """Whatever comes in, nothing but the declared error goes out."""

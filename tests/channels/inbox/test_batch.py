@@ -234,3 +234,32 @@ async def test_all_that_can_be_approved_together_are_shown_at_once(
     await browser.post("/inbox/batch", forms_of(rest)["/inbox/batch"])
     assert await states(office, [*found, plain]) == [*[State.APPROVED] * 3, State.PENDING]
     assert (await browser.get("/inbox/batch?all=1")).status_code == 400
+
+
+async def test_a_harmless_call_is_approved_from_the_list(
+    browser: Browser, office: Channels
+) -> None:
+    """Its row shows all of it, and one button approves exactly that."""
+    (one,) = await opened(office, 1)
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    button = f'form="quick" name="digest.{one.id}" value="{one.digest}"'
+    assert button in page.text
+    form = forms_of(page)["/inbox/batch"] | {f"digest.{one.id}": one.digest}
+    done = await browser.post("/inbox/batch", form)
+    assert "1 of 1 recorded" in done.text
+    assert await states(office, [one]) == [State.APPROVED]
+
+
+@pytest.mark.parametrize(
+    "call", [{"memo": "x" * 400}, {"to": "p\u0430ypal"}], ids=["cut", "lookalike"]
+)
+async def test_what_the_list_does_not_show_is_not_approved_there(
+    browser: Browser, office: Channels, call: dict[str, str]
+) -> None:
+    """A long value or a warning: the request has to be opened first."""
+    approval, _ = await office.ask(**call)
+    await browser.sign_in()
+    page = await browser.get("/inbox/")
+    assert f'name="id" value="{approval.id}"' in page.text
+    assert f"digest.{approval.id}" not in page.text

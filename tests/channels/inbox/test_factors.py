@@ -86,6 +86,28 @@ async def test_the_ledger_cannot_make_codes(
     assert not await other.check(MARA, app.at(clock.now()))
 
 
+async def test_a_key_is_changed_without_anybody_enrolling_again(
+    factors: Factors, still_ledger: Ledger, clock: VirtualClock
+) -> None:
+    """Both keys open what the first has sealed; sealed anew, the second one alone does."""
+    app = totp_of(await factors.enroll(MARA, by="test"))
+    new = SecretStr("the key that comes after the first")
+    both = Factors(still_ledger, new, KEY)
+    assert await both.check(MARA, app.at(clock.now()))
+    # A gateway that has not been given the new key yet still opens it.
+    clock.advance(timedelta(seconds=30))
+    assert await factors.check(MARA, app.at(clock.now()))
+    assert await both.reseal() == (["mara"], [])
+    assert await both.reseal() == ([], [])
+    clock.advance(timedelta(seconds=30))
+    code = app.at(clock.now())
+    assert not await factors.check(MARA, code)
+    assert await Factors(still_ledger, new).check(MARA, code)
+    assert not await both.check(MARA, code)
+    stranger = Factors(still_ledger, SecretStr("a key that nobody has ever used.."))
+    assert await stranger.reseal() == ([], ["mara"])
+
+
 async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     factors: Factors, still_ledger: Ledger
 ) -> None:
@@ -100,7 +122,7 @@ async def test_enrolling_is_audited_and_not_done_twice_by_mistake(
     assert await factors.check(MARA, second.at(now))
     assert await unenroll(still_ledger, "mara", by="op")
     assert not await unenroll(still_ledger, "mara", by="op")
-    assert await enrolled(still_ledger) == []
+    assert await enrolled(still_ledger, ["cleo", "mara"]) == []
     store = still_ledger.store
     async with store.translated_client() as client:
         rows = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)

@@ -9,7 +9,7 @@ from functools import partial
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -155,7 +155,6 @@ def test_what_is_chosen_comes_back(template: dict[str, JsonValue], other: st.Dat
     assert {name: kept[name] for name in meant} == meant
 
 
-@settings(max_examples=200)
 @given(
     sent=st.dictionaries(st.sampled_from([f"field.{n}" for n in range(12)]), st.text(max_size=30))
 )

@@ -46,6 +46,7 @@ class Desk:
         factors = Factors(self.office.ledger, self.settings.secret_key)
         app = totp_of(await factors.enroll(person, by="test"))
         await self.tab.open(f"{self.settings.url}/inbox/sign-in")
+        await self.tab.click("summary", "Other ways to sign in")
         await self.tab.write("#address", person.email)
         now = int((await self.office.ledger.now()).timestamp())
         await self.tab.write("#code", str(app.at(now)))
@@ -103,3 +104,26 @@ async def test_an_untouched_form_goes_when_it_is_decided(seat: Desk) -> None:
     await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
     await seat.tab.find("h1", "Cleo Park rejected reimburse")
     assert await seat.tab.look("document.querySelectorAll('form.sheet').length") == 0
+
+
+async def test_shortcuts_move_the_focus_and_can_be_turned_off(seat: Desk) -> None:
+    """Letters go to a row, to Approve and to the reason; nothing is decided by one."""
+    approval, _ = await seat.office.ask()
+    await seat.sign_in(MARA)
+    tab, focus = seat.tab, "document.activeElement.id || document.activeElement.textContent.trim()"
+    await tab.find(".list a")
+    await tab.key("j")
+    assert await tab.look(focus) == f"open-{approval.id}"
+    await seat.open(approval)
+    await tab.find("button", "Approve exactly this")
+    await tab.key("a")
+    assert await tab.look(focus) == "Approve exactly this"
+    await tab.key("r")
+    assert await tab.look(focus) == "reason"
+    await tab.look("document.activeElement.blur()")
+    await tab.click("button", "Keyboard shortcuts")
+    await tab.click("button", "Turn shortcuts off")
+    await tab.look("document.activeElement.blur()")
+    await tab.key("a")
+    assert await tab.look(focus) != "Approve exactly this"
+    assert not (await seat.office.ledger.approval(approval.id)).decision

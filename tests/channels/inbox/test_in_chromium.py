@@ -133,6 +133,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
     assert one.transports == ("internal",)
 
     await tab.click("button", "Sign out")
+    await tab.click("summary", "Other ways to sign in")
     await tab.click("button", "Sign in with a passkey")
     await tab.find("header .who", MARA.name)
 
@@ -222,6 +223,7 @@ async def test_these_pages_are_for_everybody(channels: Channels, tmp_path: Path)
 
         await tab.do("Page.setBypassCSP", enabled=True)
         await tab.open(f"{desktop.url}/inbox/sign-in")
+        await tab.click("summary", "Other ways to sign in")
         await tab.find("button", "Sign in with a passkey")
         await examine("sign-in")
         await tab.write("#link-address", MARA.email)

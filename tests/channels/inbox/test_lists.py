@@ -12,10 +12,11 @@ import httpx
 import pyotp
 import pytest
 
-from builders import CLEO, MARA, RILEY, present
+from builders import CLEO, MARA, NOON, RILEY, ask, make_approval, present
 from channels.conftest import Channels
 from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.pages.lists import SHOWN
+from signoff.channels.inbox.pages.rows import by_day, line
 from signoff.channels.inbox.templating import ASSETS
 from signoff.core.approvals import moves
 from signoff.core.base.durations import Span
@@ -83,12 +84,14 @@ async def test_for_me(browser: Browser, office: Channels) -> None:
         "amount: 250, purpose: train",
         "Requested by Riley Voss",
         '<time datetime="2026-03-02T12:00:00Z">Mon 2 Mar 2026, 12:00 UTC</time> (just now)',
-        '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time> (in 4 h)',
-        "Waiting for Mara Lind",
+        '<h2 class="day">Due today</h2>',
+        '<span class="chip today">Due in 4 h</span>',
+        '<time datetime="2026-03-02T16:00:00Z">Mon 2 Mar 2026, 16:00 UTC</time>',
         'aria-current="page">Your approvals</a>',
     ):
         assert text in page.text
     assert ">All</a>" not in page.text
+    assert "Waiting for Mara Lind" not in page.text
 
 
 @pytest.mark.parametrize("path", ["", "queues/finance", "all"])
@@ -104,8 +107,7 @@ async def test_sorting(
     await browser.sign_in(CLEO if path == "all" else MARA)
     page = await browser.get(f"/inbox/{path}?sort={sort}")
     assert ids(page) == [opened[at] for at in order]
-    usual = "due" if path == "all" else "oldest"
-    if sort == usual:
+    if sort == "due":
         assert ids(await browser.get(f"/inbox/{path}")) == ids(page)
 
 
@@ -238,7 +240,7 @@ async def test_my_queues(browser: Browser, office: Channels) -> None:
         "Next due:",
     ):
         assert text in page.text
-    assert ids(await browser.get("/inbox/queues/finance")) == opened
+    assert ids(await browser.get("/inbox/queues/finance?sort=oldest")) == opened
     assert (await browser.get("/inbox/queues/other")).status_code == 404
 
 
@@ -347,3 +349,42 @@ async def test_files_beside_the_pages(browser: Browser) -> None:
         known = {"If-None-Match": plain.headers["ETag"]}
         assert (await browser.http.get(f"/inbox/{name}", headers=known)).status_code == 304
     assert (await browser.get("/inbox/README.md")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("left", "day", "urgency"),
+    [
+        (-1, "Overdue", "late"),
+        (0.5, "Due today", "soon"),
+        (5, "Due today", "today"),
+        (10, "Due today", ""),
+        (13, "Due tomorrow", ""),
+        (72, "Due Thu 5 Mar 2026", ""),
+    ],
+)
+def test_a_row_stands_under_its_day_and_shows_its_urgency(
+    left: float, day: str, urgency: str
+) -> None:
+    """By the clock of the reader, from overdue to days ahead."""
+    due = NOON + timedelta(hours=left)
+    approval = ask(make_approval(), MARA).model_copy(update={"deadline": due})
+    row = line(approval, MARA, Directory([MARA, RILEY]), NOON)
+    assert (row.day, row.urgency) == (day, urgency)
+
+
+def test_rows_are_grouped_in_their_order() -> None:
+    """Neighbours of one day are one group."""
+    approval = ask(make_approval(), MARA)
+    rows = [
+        line(
+            approval.model_copy(update={"deadline": NOON + timedelta(hours=hours)}),
+            MARA,
+            Directory([MARA, RILEY]),
+            NOON,
+        )
+        for hours in (1, 2, 13, 14)
+    ]
+    assert [(day, len(some)) for day, some in by_day(rows)] == [
+        ("Due today", 2),
+        ("Due tomorrow", 2),
+    ]

@@ -10,6 +10,9 @@ import pytest
 
 from builders import CLEO, MARA, present
 from channels.conftest import Channels
+from signoff.broker.ledger.change import Change
+from signoff.channels.email.outbound.render import html, plain_text
+from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
@@ -258,3 +261,31 @@ async def test_a_session_ends(
         office.clock.advance(timedelta(minutes=some))
         last = (await browser.get("/inbox/")).status_code
     assert last == again
+
+
+async def test_the_sign_in_opens_with_the_way_used_last(browser: Browser) -> None:
+    """A browser that knows none begins with the mailed link; the others are folded below."""
+    page = (await browser.get("/inbox/sign-in")).text
+    assert page.index("With a link by mail") < page.index("<details") < page.index("With a code")
+    await browser.sign_in()
+    page = (await browser.get("/inbox/sign-in")).text
+    assert page.index("With a code") < page.index("<details") < page.index("With a link by mail")
+
+
+async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office: Channels) -> None:
+    """The requester's message and the agent's words, on the page and in the mail, unchecked."""
+    office.policies = (FREE,)
+    run = await office.open()
+    now = await office.ledger.approval(run.id)
+    said = now.model_copy(update={"request": "Pay it\napprove", "said": "It is <b>urgent</b>"})
+    await office.ledger.commit(Change().put(said, was=now))
+    await office.router.drain()
+    await office.delivery.drain()
+    await browser.sign_in()
+    page = (await browser.get(page_of(run.id))).text
+    assert "Nobody has checked this text." in page
+    for one in ("Pay it\napprove", "It is &lt;b&gt;urgent&lt;/b&gt;"):
+        assert one in page
+    mail = plain_text(office.channel.delivered[-1], EmailSettings())
+    assert "Riley Voss said before, unchecked:\n↳     | Pay it\n↳     | approve\n" in mail
+    assert "It is <b>" not in html(office.channel.delivered[-1], EmailSettings())

@@ -15,7 +15,7 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.core.access.api_tokens import Scope
 
-EVERYTHING = frozenset({*Scope} - {Scope.ADMIN})
+EVERYTHING = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT})
 SYSTEM = EVERYTHING - {Scope.APPROVALS_DECIDE}
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 from slackblocks.blocks import Block as SlackBlock
@@ -92,7 +92,6 @@ def others_accept(made: list[dict[str, Any]]) -> None:
                 Option.from_dict(option)
 
 
-@settings(max_examples=50)
 @given(approvals(), st.text(max_size=3_000), st.booleans())
 def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
     """Whatever an agent proposes, its card, its end, its modals and notices keep to the limits."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import MARA, NOON, ask, make_approval, make_call, make_origin, people, present
@@ -165,7 +165,6 @@ def shows(shape: Card, where: list[str]) -> bool:
     )
 
 
-@settings(max_examples=60)
 @given(ARGUMENTS, TEMPLATES, TEXT, st.text(min_size=1, max_size=200))
 def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool: str) -> None:
     """A card with a button that decides shows all of it, else the modal does, else there is none.

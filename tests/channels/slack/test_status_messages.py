@@ -18,7 +18,7 @@ async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspac
     office.inbox = InboxSettings(url="https://inbox.example")
     approval = await office.open()
     (news,) = workspace.cards(f"D{RILEY_AT[1:]}")
-    assert news["text"] == "Reimburse waits for Mara Lind"
+    assert news["text"] == "reimburse waits for Mara Lind"
     actions = [one for block in news["blocks"] for one in block.get("elements", ())]
     assert [one.get("url") for one in actions] == [
         f"https://inbox.example/inbox/approvals/{approval.id}"
@@ -29,7 +29,7 @@ async def test_in_slack_there_are_no_buttons(office: Office, workspace: Workspac
     await office.route()
     await office.deliver()
     assert [one["text"] for one in workspace.cards(f"D{RILEY_AT[1:]}")] == [
-        "Reimburse waits for Mara Lind",
+        "reimburse waits for Mara Lind",
         "Mara Lind approved reimburse",
     ]
     (card,) = workspace.cards(f"D{MARA_AT[1:]}")

@@ -18,10 +18,11 @@ from signoff.core.lexicon.languages import (
     stems,
 )
 from signoff.core.lexicon.patterns import Phrases
-from signoff.core.lexicon.tokens import tokenize
+from signoff.core.lexicon.tokens import MARKS, NEWLINE, Token, tokenize
+from signoff.core.replies.grammar import Reader, readers_of
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Unclear
-from signoff.core.replies.text import Names, ReplyContext
+from signoff.core.replies.text import Names, ReplyContext, Text
 
 MARA = ReplyContext(author=Names(["Mara"]))
 
@@ -44,6 +45,32 @@ def is_yes(text: str) -> bool:
     tokens = tokenize(text)
     found = (one for code in CODES for one in language(code).phrases.at(tokens, 0, _no_slots))
     return any(one.role == Role.YES and one.end == len(tokens) for one in found)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_phrase_is_of_marks_and_slots_alone(code: str) -> None:
+    """So a language is found in a text by a word of it, and need not be asked without one."""
+    own, signs = language(code), [*sorted(MARKS), NEWLINE]
+    for mark in signs:
+        tokens = [Token(one, 0, 0) for other in signs for one in (mark, other, "qx")]
+        found = [own.phrases.at(tokens, at, _next) for at in range(len(tokens))]
+        assert not any(found)
+
+
+@pytest.mark.parametrize("code", [one for one in CODES if one != "en"])
+def test_a_language_without_a_word_in_a_text_reads_it_as_english_does(code: str) -> None:
+    """It is left out then, and nothing else is read."""
+    for other in CODES:
+        file = language(other).file
+        for line in samples(file.answers.yes, file)[::7]:
+            text = Text(line)
+            if language(code).words.isdisjoint(token.text for token in text.tokens):
+                assert code not in [one.languages[-1].code for one in readers_of(text, MARA)]
+                assert Reader(text, MARA, code).parse() == Reader(text, MARA, "en").parse()
+
+
+def _next(slot: str, at: int) -> tuple[int, ...]:
+    return (at + 1,)
 
 
 def _no_slots(slot: str, at: int) -> tuple[int, ...]:

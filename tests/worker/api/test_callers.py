@@ -277,6 +277,7 @@ async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
     assert refused.value.status == 401
 
 
+@pytest.mark.soak
 async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Path) -> None:
     """Tokens are good for their own part alone; who sits there is told how to be somebody."""
     async with site(tmp_path, gateway="adk = true\nlocal = false") as here:

@@ -16,7 +16,8 @@ def app_names(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         raise ConfigError(
-            f"{folder} is not a folder. It holds one folder for each agent, as for `adk web`.",
+            f"{folder} is not a folder. It holds one folder for each agent, as for `adk web`; "
+            "`signoff init` writes an example into an empty folder.",
             key="agents.folder",
         )
     return sorted(

@@ -25,6 +25,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
     ApprovalNotFound,
+    CallChanged,
     Conflict,
     Frozen,
     KeyUnknown,
@@ -347,6 +348,8 @@ class Executor:
             return await self._in_doubt(run, hold)
         if isinstance(cause := _cause(error), Frozen):
             return await self._freeze(run, hold, cause.freeze, cause.tool)
+        if isinstance(cause, CallChanged):
+            return await self._ask_about_change(run, hold, cause)
         if isinstance(cause, ReceiptRefused):
             # It was changed since the turn began; the next one asks about it.
             log.critical("receipt.refused", error=str(cause))
@@ -356,6 +359,19 @@ class Executor:
             log.error("run.failed", problem=problem, exc_info=error)
             if not await self._settle(run, hold, build):
                 return await self._in_doubt(run, hold)
+        return False
+
+    async def _ask_about_change(self, run: Run, hold: Hold, found: CallChanged) -> bool:
+        """Ask again about a call that would run otherwise than it was approved."""
+
+        async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
+            change = turn_results.changed(run, approvals, found, now=now)
+            return (change or turn_results.failed(run, str(found), approvals, now=now)).ack(
+                hold.item
+            )
+
+        log.warning("run.call_changed", approval=found.approval, why=found.why)
+        await self._settle(run, hold, build)
         return False
 
     async def _in_doubt(self, run: Run, hold: Hold) -> bool:

@@ -27,6 +27,7 @@ class Pause(Value):
         hint: The tool's words.
         template: Its payload template, None where there is none.
         said: What the agent said before the call, "" where nothing.
+        declared: What the tool declares; see `Approval.declared`.
     """
 
     origin: Origin
@@ -35,6 +36,7 @@ class Pause(Value):
     hint: str = ""
     template: JsonValue = None
     said: str = ""
+    declared: str = ""
 
 
 class Turn(Value):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from signoff.broker.effects import announce, send_work, tell_outcome
+from signoff.broker.effects import send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import ReportFailure, ReportResult, RouteApproval
-from signoff.core.approvals.approval import Approval, Asked
+from signoff.broker.work import RouteApproval
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
-from signoff.core.approvals.milestones import Milestone
 from signoff.core.approvals.run import WHOLE_APP, Run
+from signoff.core.base.errors import CallChanged
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
@@ -71,7 +71,7 @@ def turn_ended(
             # The rejection may be the very answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
-        approval = _open(change, pause, proposer, now=now, hide=hide)
+        approval = _open(change, run, pause, proposer, now=now, hide=hide)
         opened.append(approval.id)
         if proposer is not None and approval.supersedes:
             after[proposer.id] = proposer.model_copy(update={"superseded_by": approval.id})
@@ -97,6 +97,7 @@ def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
 
 def _open(
     change: Change,
+    run: Run,
     pause: Pause,
     proposer: Approval | None,
     *,
@@ -115,7 +116,9 @@ def _open(
         now=now,
         supersedes=proposer.id if proposer is not None and linked else "",
         said=pause.said,
+        request=run.message,
         hide=hide,
+        declared=pause.declared,
     )
     change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
     return approval
@@ -174,8 +177,37 @@ def asked_anew(
             change.put(after, was=one).put(question, was=None).note(noted)
             change.send(RouteApproval(approval=question.id))
             replaced[one.id] = question.id
-    if not replaced:
+    return _waits_for(change, run, approvals, replaced) if replaced else None
+
+
+def changed(
+    run: Run, approvals: Sequence[Approval], found: CallChanged, *, now: datetime
+) -> Change | None:
+    """Return the change that asks again about a call that would run otherwise than was approved.
+
+    Returns:
+        None if it does not wait to be run any more.
+    """
+    was = next((one for one in approvals if one.id == found.approval), None)
+    if was is None or not was.is_to_run:
         return None
+    after, question, noted = was.ask_about_change(
+        was.call.model_copy(update={"args": found.arguments}),
+        agent=found.agent,
+        declared=found.declared,
+        made=found.made,
+        why=found.why,
+        now=now,
+    )
+    change = Change().put(after, was=was).put(question, was=None).note(noted)
+    change.send(RouteApproval(approval=question.id))
+    return _waits_for(change, run, approvals, {was.id: question.id})
+
+
+def _waits_for(
+    change: Change, run: Run, approvals: Sequence[Approval], replaced: Mapping[str, str]
+) -> Change:
+    """Let a run wait for the questions that have taken the places of earlier ones."""
     decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
     return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
 
@@ -261,9 +293,7 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
             change.send(RouteApproval(approval=question.id))
             asked.append((one.id, question.id))
     if asked:
-        replaced = dict(asked)
-        decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
-        change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
+        _waits_for(change, run, approvals, dict(asked))
     return change
 
 
@@ -305,14 +335,7 @@ def _tell(change: Change, approval: Approval, problem: str) -> Approval:
     Returns:
         The approval, which says that they are told.
     """
-    for asked in _told_of_decision(approval):
-        change.send(
-            ReportFailure(
-                channel=asked.channel, approval=approval.id, person=asked.key, problem=problem
-            )
-        )
-    if approval.state is State.APPROVED:
-        announce(change, approval, Milestone.FAILED, problem=problem)
+    tell_failure(change, approval, problem)
     return approval.model_copy(update={"reported": True})
 
 
@@ -325,20 +348,5 @@ def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
     said = turn.text[:LONGEST_WORD]
     if not approval.result and not said:
         return approval
-    for asked in _told_of_decision(approval):
-        change.send(
-            ReportResult(
-                channel=asked.channel, approval=approval.id, person=asked.key, remarks=said
-            )
-        )
-    if approval.state is State.APPROVED:
-        announce(change, approval, Milestone.RAN, remarks=said)
+    tell_result(change, approval, remarks=said)
     return approval.model_copy(update={"reported": True})
-
-
-def _told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of those who decided, and those in places that all can see."""
-    if approval.decision is None or not approval.decision.by:
-        return []
-    theirs = {approval.decision.by, ""}
-    return [one for one in approval.asked if one.person in theirs and not one.problem]

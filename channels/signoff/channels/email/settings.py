@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from email.utils import parseaddr
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.settings import AuthenticationSettings
 from signoff.channels.email.imap.settings import ImapSettings, OAuthSettings
-from signoff.channels.email.outbound.dkim import DkimSettings
+from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.parsing.addresses import normal_address
 from signoff.channels.email.servers import ServerSettings
 from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.core.policies.policy import EmailProof
+
+if TYPE_CHECKING:
+    from signoff.channels.email.authentication.authenticator import Authenticator
 
 _SHORTEST_KEY = 24
 

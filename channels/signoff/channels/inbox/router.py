@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,7 +11,6 @@ from starlette.responses import Response
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import AuthContext, Route, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
-from signoff.channels.inbox.auth.oidc_pages import OidcPages
 from signoff.channels.inbox.auth.security import SecurityPages
 from signoff.channels.inbox.auth.sign_in_pages import SigningPages
 from signoff.channels.inbox.pages.approval import ApprovalPages
@@ -39,14 +40,18 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    company = (OidcPages(decisions, auth, settings.oidc),) if settings.oidc is not None else ()
+    company: Sequence[Route] = ()
+    if settings.oidc is not None:
+        from signoff.channels.inbox.auth.oidc_pages import OidcPages  # noqa: PLC0415 -- Authlib
+
+        company = OidcPages(decisions, auth, settings.oidc).routes()
     first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
     for method, path, handler in (
         *first,
         *SigningPages(decisions, auth).routes(),
         *LinkPages(decisions, auth).routes(),
         *SecurityPages(decisions, auth).routes(),
-        *(route for pages in company for route in pages.routes()),
+        *company,
         *ListPages(decisions, auth).routes(),
         *LivePages(decisions, auth).routes(),
         *BatchPages(decisions, auth).routes(),

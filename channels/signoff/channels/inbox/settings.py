@@ -82,7 +82,7 @@ class OidcSettings(BaseModel):
         scopes: The requested scopes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     issuer: Annotated[str, AfterValidator(_issuer)]
     client_id: str = Field(min_length=1)
@@ -105,8 +105,9 @@ class InboxSettings(BaseModel):
         url: The page's public address: ``"https://approvals.example.com"``. A proxy there forwards
             to the gateway. Without it there is no page, and cards have no link.
         secret_key: Encrypts the secrets of authenticator apps in Redis: at least 32 unguessable
-            characters (`openssl rand -base64 32`), the same for all gateways. If you change it,
-            everybody must enrol again.
+            characters (`openssl rand -base64 32`), the same for all gateways.
+        secret_key_previous: The key before it, while you change it: it opens what it has encrypted.
+            `signoff people reseal` then encrypts everything with `secret_key`.
         sign_in: How people sign in: ``"link"`` mails a link to an address of [[people]], ``"code"``
             takes a code of an authenticator app, ``"passkey"`` a passkey added on the page,
             ``"oidc"`` uses OpenID Connect.
@@ -116,10 +117,11 @@ class InboxSettings(BaseModel):
         oidc: The sign-in of the company.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     url: Annotated[str, AfterValidator(_base)] = ""
     secret_key: SecretStr = SecretStr("")
+    secret_key_previous: SecretStr = SecretStr("")
     sign_in: Annotated[tuple[Way, ...], Field(min_length=1)] = (
         "link",
         "code",
@@ -136,11 +138,15 @@ class InboxSettings(BaseModel):
         # A url without the key is what a process has that only writes links to the page.
         if key and not self.url:
             raise ValueError("url and secret_key come together: set both or none")
-        if key and len(key) < _SHORTEST_KEY:
-            raise ValueError(
-                f"secret_key has less than {_SHORTEST_KEY} characters: "
-                'export SIGNOFF_INBOX__SECRET_KEY="$(openssl rand -base64 32)"'
-            )
+        previous = self.secret_key_previous.get_secret_value()
+        if previous and not key:
+            raise ValueError("secret_key_previous alone encrypts nothing: set secret_key too")
+        for name, one in {"secret_key": key, "secret_key_previous": previous}.items():
+            if one and len(one) < _SHORTEST_KEY:
+                raise ValueError(
+                    f"{name} has less than {_SHORTEST_KEY} characters: "
+                    f'export SIGNOFF_INBOX__{name.upper()}="$(openssl rand -base64 32)"'
+                )
         if ("oidc" in self.sign_in) != (self.oidc is not None):
             raise ValueError(
                 'sign_in with "oidc" and the table [inbox.oidc] come together: set both or none'
@@ -161,6 +167,11 @@ class InboxSettings(BaseModel):
     def link_to(self, approval: str) -> str:
         """Return the address of the page of an approval, "" where there is no page."""
         return f"{self.url}{page_of(approval)}" if self.url else ""
+
+    @property
+    def absence_page(self) -> str:
+        """The address of the page on which people say that they are away, "" for none."""
+        return f"{self.url}{ROOT}/away" if self.url else ""
 
 
 def _is_address(host: str) -> bool:

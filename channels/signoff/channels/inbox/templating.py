@@ -76,7 +76,8 @@ class _Asset:
 
 
 _ASSETS: Final = {
-    name: _Asset.read(name) for name in ("style.css", "htmx.min.js", "live.js", "passkeys.js")
+    name: _Asset.read(name)
+    for name in ("style.css", "htmx.min.js", "live.js", "passkeys.js", "shortcuts.js")
 }
 
 ASSETS: Final = tuple(_ASSETS)

@@ -42,7 +42,6 @@ from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
 from signoff.core.directory.people import Directory
-from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
 from signoff.core.routing.departures import stand_in, too_few
@@ -121,23 +120,38 @@ class Router:
         try:
             match work_of(item):
                 case RouteApproval(approval=approval_id):
-                    return await self._decided_by_policy(
-                        item, approval_id
-                    ) or await self._taken_by_grant(item, approval_id)
+                    return await self._decided_unasked(approval_id, Change().ack(item))
                 case ApproveEdit(approval=approval_id):
                     return await self._taken_by_edit(item, approval_id)
         except RecordUnreadable as error:
             log.warning("route.unreadable", item=item.id, error=str(error))
         return False
 
-    async def _decided_by_policy(self, item: Item, approval_id: str) -> bool:
+    async def decide_unasked(self, approval_id: str) -> bool:
+        """Decide at once, if nobody has to be asked; return whether that was done.
+
+        If not, its work in the stage goes on. A process that was faster there does no harm.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        await self._decisions.roster.refresh()
+        return await self._decided_unasked(approval_id, Change())
+
+    async def _decided_unasked(self, approval_id: str, also: Change) -> bool:
+        """Decide by a policy or a grant, in one commit with a change; return whether it is done."""
+        return await self._decided_by_policy(approval_id, also) or await self._taken_by_grant(
+            approval_id, also
+        )
+
+    async def _decided_by_policy(self, approval_id: str, also: Change) -> bool:
         """Allow or reject a call about which the settings ask nobody; if not, people are asked."""
         if self._decisions.directory.strangers and not self._may_decide:
             return False
         try:
-            done = await self._allowances.decide(approval_id, self._choose, also=Change().ack(item))
+            done = await self._allowances.decide(approval_id, self._choose, also=also)
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
-            log.info("approval.not_decided_by_policy", item=item.id, why=str(error))
+            log.info("approval.not_decided_by_policy", approval=approval_id, why=str(error))
             return isinstance(error, LeaseLost)
         return done is not None
 
@@ -155,8 +169,13 @@ class Router:
             if decision is None or decision.proposal is None:
                 return False
             person = self._decisions.directory.get(decision.by)
-            same = digest(before.call.name, decision.proposal) == approval.digest
-            if person is None or not same:
+            proposed = approval.digest_of(
+                before.call.name,
+                decision.proposal,
+                origin=before.origin,
+                declared=before.declared,
+            )
+            if person is None or proposed != approval.digest:
                 return False
             move = TakeEdit(reason=f"it is what the rejection of {before.id} proposed")
             actor = Actor(person, decision.channel)
@@ -167,7 +186,7 @@ class Router:
             return isinstance(error, LeaseLost)
         return True
 
-    async def _taken_by_grant(self, item: Item, approval_id: str) -> bool:
+    async def _taken_by_grant(self, approval_id: str, also: Change) -> bool:
         """Approve a call that a grant covers."""
         if not self._may_be_granted:
             return False
@@ -176,11 +195,11 @@ class Router:
                 approval_id,
                 self._rules_of,
                 self._decisions.directory,
-                also=Change().ack(item),
+                also=also,
                 told=partial(tell_use, directory=self._decisions.directory),
             )
         except (ApprovalError, Conflict, LeaseLost, RecordUnreadable) as error:
-            log.info("approval.grant_not_taken", item=item.id, why=str(error))
+            log.info("approval.grant_not_taken", approval=approval_id, why=str(error))
             return isinstance(error, LeaseLost)
         return done is not None
 

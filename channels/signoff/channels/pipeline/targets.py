@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from signoff.core.approvals.approval import Asked
+from signoff.core.approvals.parts import Asked
 from signoff.core.directory.people import Person
 from signoff.core.policies.levels import Asking
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query
@@ -17,6 +18,7 @@ from signoff.channels.rest import shapes
 from signoff.channels.rest.approvals import make_approvals
 from signoff.channels.rest.auth import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.document import document_of
+from signoff.channels.rest.freezes import make_freezes
 from signoff.channels.rest.grants import make_grants
 from signoff.channels.rest.moves import make_moves
 from signoff.channels.rest.people import make_people
@@ -70,14 +72,21 @@ def make_rest(
         make_queues(decisions),
         make_grants(decisions),
         make_people(decisions),
+        make_freezes(decisions),
     )
     for router in routers:
         app.include_router(router)
-    document = app.state.document = document_of(app, routers, PATH)
+
+    @cache
+    def document() -> dict[str, Any]:
+        # Not before somebody asks: to write it takes four times as long as everything above.
+        return document_of(app, routers, PATH)
+
+    app.state.document = document
 
     @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> dict[str, Any]:
-        return document
+    def openapi() -> dict[str, Any]:
+        return document()
 
     return app
 
@@ -136,5 +145,5 @@ def openapi_document() -> dict[str, Any]:
     """Return the OpenAPI document, for the person who has no gateway to ask."""
     # Nothing is asked of this Redis.
     ledger = Ledger(Store.open("redis://localhost"))
-    found: dict[str, Any] = make_rest(Decisions(ledger, Directory())).state.document
+    found: dict[str, Any] = make_rest(Decisions(ledger, Directory())).state.document()
     return found

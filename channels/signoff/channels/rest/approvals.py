@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Annotated
@@ -68,9 +69,9 @@ class Wanted(Paging):
     waiting_for: str = Field("", max_length=64, description="Only those that wait for this person.")
     sort: Sort = Field(Sort.NEWEST, description="The order; `due` is only for pending ones.")
 
-    def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
-        """Say whether an approval is one of them."""
-        search = Search(
+    @property
+    def _search(self) -> Search:
+        return Search(
             q=self.q,
             state=self.state,
             queue=self.queue.removeprefix(QUEUE),
@@ -79,12 +80,19 @@ class Wanted(Paging):
             person=self.person,
             due=self.due,
         )
+
+    def filter_of_records(self, directory: Directory) -> Callable[[str], bool]:
+        """Return what says of a stored approval whether it may be one of them."""
+        return self._search.filter_of_records(directory)
+
+    def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
+        """Say whether an approval is one of them."""
         waits = one.state is State.PENDING and self.waiting_for in one.approvers
         return (
             self.requester in {"", one.origin.user}
             and self.run in {"", one.origin.run}
             and (not self.waiting_for or waits)
-            and search.fits(one, directory, now)
+            and self._search.fits(one, directory, now)
         )
 
 
@@ -105,7 +113,8 @@ class Approvals:
         index, rising = listing.ordered(own, wanted.sort)
         directory, now = self._decisions.directory, await self._ledger.now()
 
-        listed = partial(listing.approvals, self._ledger, index=index, rising=rising)
+        may_be = wanted.filter_of_records(directory)
+        listed = partial(listing.approvals, self._ledger, index=index, rising=rising, may_be=may_be)
 
         def keep(one: Approval) -> bool:
             return access.sees(one, directory) and wanted.fits(one, directory, now)

@@ -171,6 +171,32 @@ class Revoke(Taken):
     reason: str = Field(min_length=1, max_length=LONGEST_REASON)
 
 
+class Freeze(Taken):
+    """Tools are stopped.
+
+    Attributes:
+        app: The app whose tools are stopped; "" for those of all apps.
+        tool: The tool; "" for all tools.
+        everything: Whether all tools of all apps are stopped, in the place of an app or a tool.
+        why: The reason, which everybody who is asked reads.
+    """
+
+    app: str = Field("", max_length=64)
+    tool: str = Field("", max_length=128)
+    everything: bool = False
+    why: str = Field(min_length=1, max_length=LONGEST_REASON)
+
+
+class Thaw(Taken):
+    """A freeze ends.
+
+    Attributes:
+        why: The reason, for the audit log.
+    """
+
+    why: str = Field("", max_length=LONGEST_REASON)
+
+
 class Leave(Taken):
     """Days on which somebody is away.
 

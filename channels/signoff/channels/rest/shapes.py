@@ -13,6 +13,7 @@ from signoff.core.approvals.masking import masked
 from signoff.core.approvals.metrics import Figures, Waiting
 from signoff.core.approvals.run import Run
 from signoff.core.approvals.voting import Vote
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import having_hidden, without_hidden
 from signoff.core.base.shown_text import one_line
 from signoff.core.cards.card import policy_title
@@ -42,6 +43,7 @@ def approval(one: Approval) -> models.Approval:
         digest=one.digest,
         hint=one.hint,
         said=one.said,
+        request=one.request,
         template=one.template,
         requester=one.origin.user,
         app=one.origin.app,
@@ -133,6 +135,11 @@ def person(one: Person, now: datetime) -> models.Person:
         away_now=one.absence(now) is not None,
         away=tuple(_away(absence) for absence in one.away if absence.end >= today),
     )
+
+
+def freeze(one: Freeze) -> models.Freeze:
+    """Return what is frozen."""
+    return models.Freeze(**one.model_dump(), stops=one.stops)
 
 
 def _away(one: Absence) -> models.Away:

@@ -23,7 +23,7 @@ class SlackSettings(BaseModel):
         timeout: Seconds for one call of the Web API.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     bot_token: SecretStr = SecretStr("")
     app_token: SecretStr = SecretStr("")

@@ -6,10 +6,9 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from fastapi import Request
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.core.base.problems import MEDIA_TYPE, BaseProblem

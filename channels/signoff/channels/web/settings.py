@@ -15,7 +15,7 @@ _LONGEST_KEY: Final = 64
 class Table(BaseModel):
     """A table of the settings file, which has no keys but its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _webhook_secret(secret: SecretStr) -> SecretStr:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -20,8 +19,9 @@ from signoff.broker.monitoring import metrics
 from signoff.broker.work import PostWebhook
 from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
 from signoff.channels.web.signatures import sign
-from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, public_address, resolve
+from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
 from signoff.channels.webhooks.feed import body_of
+from signoff.channels.webhooks.posting import Poster
 from signoff.channels.webhooks.settings import Webhook
 from signoff.core.base.errors import Conflict, LeaseLost
 
@@ -70,15 +70,11 @@ class Sender:
     ) -> None:
         self._ledger = ledger
         self._hook = hook
-        self._lookup = lookup
-        # No proxy and no .netrc of the environment: it goes where the settings say, and nowhere on.
-        self._http = httpx.AsyncClient(
-            trust_env=False, follow_redirects=False, timeout=hook.timeout, transport=transport
-        )
+        self._poster = Poster(timeout=hook.timeout, lookup=lookup, transport=transport)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._poster.close()
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -138,31 +134,11 @@ class Sender:
             return Attempt(f"{type(error).__name__}: {error}")
 
     async def _posted(self, name: str, body: bytes, now: datetime) -> Attempt:
-        url, parts = httpx.URL(self._hook.url), urlsplit(self._hook.url)
-        host = parts.hostname or ""
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "Signoff-Webhooks/1",
-            **sign(self._hook.keys, name, now, body),
-        }
-        extensions: dict[str, object] = {}
-        if not self._hook.allow_private:
-            address = await public_address(host, parts.port or 443, self._lookup)
-            headers["Host"] = url.netloc.decode()
-            # The certificate has to be the name's, wherever it is.
-            extensions["sni_hostname"] = host
-            url = url.copy_with(host=address)
-        request = self._http.build_request(
-            "POST", url, content=body, headers=headers, extensions=extensions
-        )
-        # What it says besides its status is nobody's business, and may be endless.
-        answer = await self._http.send(request, stream=True)
-        await answer.aclose()
+        hook = self._hook
+        signed = sign(hook.keys, name, now, body)
+        answer = await self._poster.post(hook.url, body, signed, allow_private=hook.allow_private)
         if answer.is_success:
             return Attempt()
-        after = answer.headers.get("retry-after", "")
         return Attempt(
-            f"it answered {answer.status_code}",
-            after=float(after) if after.isascii() and after.isdigit() else 0,
-            final=answer.status_code == _GONE,
+            f"it answered {answer.status}", after=answer.after, final=answer.status == _GONE
         )

@@ -131,7 +131,8 @@ def say(
             "decision": approval.decision,
             "titled": bool(title),
             "it": shown,
-            "It": f"{shown[:1].upper()}{shown[1:]}",
+            # The name of a tool stays as it is.
+            "It": f"{shown[:1].upper()}{shown[1:]}" if title or asks_input else shown,
             "about": title or it,
             "verb": _verb(approval),
             "yes": approval.state is State.APPROVED,

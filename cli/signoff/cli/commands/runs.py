@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -101,7 +102,13 @@ def list_(
     """List runs, the latest first."""
 
     async def work(decisions: Decisions) -> list[Run]:
-        return await decisions.ledger.recent_runs(limit=limit)
+        from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis
+
+        listed = partial(listing.runs, decisions.ledger)
+        part = await listing.part(
+            listed, lambda _: True, before=None, limit=limit, most=max(limit, listing.SCANNED)
+        )
+        return list(part.found)
 
     found = with_decisions(ctx, work)
     if as_json:

@@ -42,7 +42,7 @@ def channels(ctx: typer.Context) -> None:
 def gateway(ctx: typer.Context) -> None:
     """Receive mail, clicks and API calls, and serve the inbox page and the health checks."""
     settings = _own_settings(ctx, "gateway")
-    from signoff.cli.processes import run_gateway  # noqa: PLC0415
+    from signoff.cli.gateway import run_gateway  # noqa: PLC0415
 
     raise typer.Exit(run_gateway(settings))
 

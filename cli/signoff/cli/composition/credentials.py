@@ -22,6 +22,7 @@ RULES: Final = "rules"
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
     # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
     "worker": (
+        "aap",
         "email",
         "slack",
         "inbox",
@@ -42,6 +43,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "slack.app_token",
         "slack.signing_secret",
         "inbox.secret_key",
+        "inbox.secret_key_previous",
         "inbox.oidc.client_secret",
     ),
     # Redis, what answers come in with, and the page; sessions and agents for ADK's API.
@@ -61,6 +63,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "metrics",
     ),
     MAILBOX: (
+        "aap",
         "redis",
         "broker",
         "sessions",

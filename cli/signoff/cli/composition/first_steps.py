@@ -12,7 +12,7 @@ def first_steps(settings: Settings) -> list[str]:
     url = settings.inbox.url or f"http://localhost:{settings.gateway.port}"
     people = [one.id for one in settings.people]
     rules = [*settings.policies, settings.default]
-    named = [who for rule in rules for level in (rule, *rule.levels) for who in level.ask]
+    named = [who for rule in rules for who in rule.references]
     approver = next((who for who in named if who in people), "PERSON")
     requester = next((one.email for one in settings.people if one.id not in named), "")
     folder = settings.agents_folder

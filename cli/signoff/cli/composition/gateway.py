@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from signoff.channels.custom import added_routes
-from signoff.channels.email.imap.reader import MailboxReader
-from signoff.channels.email.inbound.server import MailServer
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import Listener, make_gateway
-from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.rest.app import PATH, make_rest
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
 
 if TYPE_CHECKING:
     from signoff.broker.monitoring.exposition import Metrics
+    from signoff.channels.email.inbound.server import MailServer
     from signoff.cli.config.settings import Settings
 
 
@@ -34,18 +31,30 @@ def assemble(
         more: What else runs beside the routes.
     """
     settings = parts.settings
-    mail = MailServer(settings.email, parts.ledger) if settings.email.inbound.listen else None
-    reader = MailboxReader(settings.email, parts.ledger) if settings.email.imap else None
+    # Each part is imported where it is set up: most gateways have few of them.
+    mail, listeners = None, list[Listener]()
+    if settings.email.inbound.listen:
+        from signoff.channels.email.inbound.server import MailServer  # noqa: PLC0415
+
+        mail = MailServer(settings.email, parts.ledger)
+        listeners.append(mail)
+    if settings.email.imap:
+        from signoff.channels.email.imap.reader import MailboxReader  # noqa: PLC0415
+
+        listeners.append(MailboxReader(settings.email, parts.ledger))
     slack = slack_inbound(parts)
-    listeners = [one for one in (mail, reader) if one is not None]
     app = make_gateway(parts.ledger, [*listeners, *slack.listeners, *more], close=slack.close)
     for router in (*slack.routers, *added_routes(settings.channels, parts.decisions)):
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
+        from signoff.channels.rest.app import PATH, make_rest  # noqa: PLC0415
+
         rate = settings.gateway.rate
         app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
     if settings.inbox.url:
+        from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
+
         app.include_router(make_inbox_router(parts.decisions, settings.inbox))
     if found is not None:
         from signoff.channels.web.scrape import make_metrics_router  # noqa: PLC0415 -- prometheus-client

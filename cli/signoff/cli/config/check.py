@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from signoff.channels.aap.settings import REQUESTS_KEPT
 from signoff.channels.email.imap.settings import OAuthSettings
 from signoff.cli.composition.credentials import gets
 from signoff.cli.config.channels import check as added_channels_in
@@ -523,6 +524,13 @@ def _metrics(settings: Settings) -> Iterator[Found]:
         yield ("metrics", "token"), _error(message, remedy)
 
 
+def _aap(settings: Settings) -> Iterator[Found]:
+    after = settings.retention.after
+    if settings.aap.enabled and after is not None and after < REQUESTS_KEPT:
+        message = "agents that ask by [aap] may ask for a decision again for eight days"
+        yield ("retention", "after"), _error(message, "Set it to 8d or longer.")
+
+
 _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _people: (),
     people_in: ("slack.bot_token",),
@@ -546,6 +554,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _places: (),
     _code: ("ces",),
     _metrics: ("metrics",),
+    _aap: ("aap",),
 }
 """Each rule, with the tables and keys without which a process cannot judge it."""
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 import types
 import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from signoff.cli.config.plain import plainly
 from signoff.core.base.errors import ConfigError
 
 Loc = tuple[int | str, ...]
 """The way to a setting: ``("policies", 0, "within")``."""
 
 _SECRET_WORDS = ("password", "secret", "token", "url")
+
+_BRANCH = re.compile(r"\[key\]|constrained-\w+|literal\[.*|function-.*|lax-or-strict\[.*")
+"""What pydantic puts into the way to a value: which of several types it was held against."""
 
 _NAMED: Final = {
     "policies": ("policy", "name"),
@@ -30,12 +35,6 @@ _NAMED: Final = {
     "cases": ("case", "name"),
 }
 """Tables of which there are many: what one of them is called, and which key has its name."""
-
-_PLAINER = {
-    "int_parsing": "it should be a whole number",
-    "float_parsing": "it should be a number",
-    "bool_parsing": "it should be true or false",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,16 @@ def _part(value: Any, key: int | str) -> Any:  # noqa: ANN401 -- a model, or wha
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
     """Translate what pydantic found into faults without a source, each with the way to it."""
-    return [(one["loc"], _fault(one, model)) for one in error.errors(include_url=False)]
+    found: dict[Loc, Fault] = {}
+    for one in error.errors(include_url=False):
+        loc = tuple(part for part in one["loc"] if not _BRANCH.fullmatch(str(part)))
+        fault = _fault({**one, "loc": loc}, model)
+        if loc in found and loc != one["loc"]:
+            # That it could be text says less than what the text could be.
+            is_typed = one["type"] == "string_type"
+            fault = found[loc] if is_typed else _either(found[loc], fault)
+        found[loc] = fault
+    return list(found.items())
 
 
 def export(loc: Loc, value: str = "…") -> str:
@@ -157,14 +165,20 @@ def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
     if kind == "missing":
         remedy = f"Set it: {by_environment}" if by_environment else f"Add it to {where}."
         return Fault(key, f"{name!r} is missing", remedy)
-    message = error["msg"].removeprefix("Value error, ")
-    message = _PLAINER.get(kind, message).replace("Input should", "it should", 1)
+    message = plainly(error)
     value = error.get("input")
     showable = isinstance(value, str | int | float | bool) and not _is_secret(loc)
     if showable and str(value) and str(value) not in message and len(str(value)) <= 80:
         message += f", not {value!r}"
     remedy = f"Set it: {by_environment}" if by_environment else ""
     return Fault(key, message[:1].lower() + message[1:], remedy)
+
+
+def _either(one: Fault, other: Fault) -> Fault:
+    """Join what a value of several types could be: ``it should be at least 1, or …``."""
+    first, value, shown = one.message.partition(", not ")
+    second = other.message.partition(", not ")[0].removeprefix("it should be ")
+    return one if second in first else replace(one, message=f"{first}, or {second}{value}{shown}")
 
 
 def _table(loc: Loc) -> str:

@@ -58,9 +58,9 @@ def reference(settings: Settings, asked: str) -> Fault | None:
     whose, dot, _ = asked.partition(".")
     if dot and asked not in people and f"{whose}.manager" in _ABOVE:
         return _error(f"{asked!r} names nobody", f"Did you mean '{whose}.manager'?")
-    groups = [f"{QUEUE}{one.name}" for one in settings.queues]
-    groups += [f"{SCHEDULE}{one.name}" for one in settings.schedules]
-    return _unknown(asked, people, [*groups, *_ABOVE])
+    queues = [f"{QUEUE}{one.name}" for one in settings.queues]
+    schedules = [f"{SCHEDULE}{one.name}" for one in settings.schedules]
+    return _unknown(asked, people, [*queues, *schedules, *_ABOVE])
 
 
 def _unknown(person: str, known: list[str], others: Iterable[str] = ()) -> Fault | None:

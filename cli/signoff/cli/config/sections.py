@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from signoff.channels.pipeline.informing import Notifications
 from signoff.core.base.durations import Duration
 from signoff.core.base.model import Value
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_remote.settings import RemoteApps
+
+if TYPE_CHECKING:
+    from signoff.channels.pipeline.informing import Notifications
 
 
 class RedisSettings(Value):
@@ -204,6 +206,10 @@ class NotificationSettings(Value):
 
     def as_told(self) -> Notifications:
         """Return them as the stages take them."""
+        from signoff.channels.pipeline.informing import (  # noqa: PLC0415 -- the ledger
+            Notifications,
+        )
+
         return Notifications(timedelta(seconds=self.wait_for_result), self.requester_domains)
 
 

@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from signoff.channels.aap.settings import AapSettings
 from signoff.channels.custom import AddedChannels
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import InboxSettings
@@ -113,6 +114,7 @@ class Settings(BaseSettings):
     slack: SlackSettings = SlackSettings()
     channels: AddedChannels = Field(default_factory=dict)
     gateway: GatewaySettings = GatewaySettings()
+    aap: AapSettings = AapSettings()
     inbox: InboxSettings = InboxSettings()
     delivery: DeliverySettings = DeliverySettings()
     notifications: NotificationSettings = NotificationSettings()

@@ -45,6 +45,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.routing.vacancies import vacancies
+from signoff.worker.agent_folders import app_names
 
 _PATIENCE = 10.0
 _LOGIN = " and takes the login"
@@ -75,14 +76,17 @@ async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> l
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
         # At once: each of them waits for somebody else most of the time.
-        in_redis, sessions, imap, dkim, slack, dns, (smtp, broker), agents = await asyncio.gather(
+        in_redis, imap, dkim, slack, dns, (smtp, broker, sessions), agents = await asyncio.gather(
             _of_ledger(ledger, settings),
-            about_sessions(settings),
             _imap(settings, ledger),
             _dkim(settings),
             _slack(settings),
             _dns(settings),
-            asyncio.gather(_smtp(settings, ledger), asyncio.to_thread(_broker, settings)),
+            asyncio.gather(
+                _smtp(settings, ledger),
+                asyncio.to_thread(_broker, settings),
+                about_sessions(settings),
+            ),
             asyncio.to_thread(_agents, settings, loading),
         )
     finally:
@@ -126,11 +130,24 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         yield _timers(await lag(ledger))
         for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:
             yield finding
+        if settings.aap.enabled:
+            yield await _instances(ledger)
         yield await _seats(ledger, settings)
         for finding in await about_inbox(ledger, settings):
             yield finding
     except LedgerUnavailable as error:
         yield Finding("redis", "broken", f"{url}: {error}")
+
+
+async def _instances(ledger: Ledger) -> Finding:
+    """Look whether anybody can ask by the Agent Approval Protocol."""
+    from signoff.channels.aap.instances import everyone  # noqa: PLC0415 -- few serve it
+
+    found = await everyone(ledger)
+    if not found:
+        text = "nobody can ask by it yet; `signoff aap instance add NAME` makes a token"
+        return Finding("aap", "warning", text)
+    return Finding("aap", "good", f"{len(found)} may ask: {', '.join(one.name for one in found)}")
 
 
 async def _seats(ledger: Ledger, settings: Settings) -> Finding:
@@ -261,6 +278,9 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
     if not settings.agents_folder.is_dir():
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
+    if not app_names(settings.agents_folder):
+        text = f"there is none in {settings.agents_folder}"
+        return [Finding("agents", "warning", text)]
     if loading is None:
         with AgentLoading() as started:
             return _agents(settings, started)
@@ -270,9 +290,6 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
         problems = loading.problems(settings.agents_folder, code)
     except LoadingFailed as error:
         return [Finding("agents", "broken" if error.broken else "warning", str(error))]
-    if not problems:
-        text = f"there is none in {settings.agents_folder}"
-        return [Finding("agents", "warning", text)]
     findings = []
     for name, found in problems.items():
         findings += [

@@ -30,7 +30,7 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
     queues = {QUEUE + name: queue.members for name, queue in directory.queues.items()}
     named = dict.fromkeys(one for ref in asked for one in queues.get(ref, (ref,)))
     needed = [one for one in named if directory.get(one) is not None]
-    there = set(await enrolled(ledger))
+    there = set(await enrolled(ledger, [one.id for one in directory]))
     if lacking := [person for person in needed if person not in there]:
         text = (
             f"{', '.join(lacking)} may be asked for a second step and cannot take it: "

@@ -23,6 +23,8 @@ _PATIENCE: Final = 10.0
 async def about_sessions(settings: Settings) -> Finding:
     """Open the store of ADK's sessions, and leave it as it is."""
     url = settings.sessions_url
+    if not url:
+        return Finding(_ABOUT, "good", "they are in the ledger's Redis")
     shown = logs.hide_passwords(url)
     remedy = "Check [sessions] url; put its password into SIGNOFF_SESSIONS__URL."
     try:

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import redis.asyncio
-
 from signoff.broker.archive.anchor import read_anchor
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store, to_ms
 from signoff.broker.server.address import open_pool
+from signoff.broker.server.redis_py import redis
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import BackupRefused
 

@@ -15,9 +15,9 @@ _WHO: Final = ("by", "person", "of", "to", "user", "revoked_by")
 
 _WORDS: Final = frozenset(
     {
-        *("address", "args", "away", "copies", "hint", "message", "more", "payload", "problem"),
-        *("proposal", "reason", "receipt", "result", "revoked_why", "said", "template", "text"),
-        "why",
+        *("address", "args", "arguments", "away", "context", "copies", "hint", "message", "more"),
+        *("note", "payload", "problem", "proposal", "reason", "reasoning", "receipt", "request"),
+        *("result", "revoked_why", "said", "template", "text", "why"),
     }
 )
 """Fields that hold what somebody wrote, or where they are reached."""

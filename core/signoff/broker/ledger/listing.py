@@ -106,9 +106,10 @@ async def part(
         limit: The most that are on the page.
         most: How many records are looked at.
     """
-    place, found, looked = before, list[One](), 0
+    place, found, looked, ahead = before, list[One](), 0, max(2 * limit, 50)
     while looked < most:
-        batch = min(most - looked, max(2 * limit, 50))
+        # Where little is found, much has to be looked at: in few round trips.
+        batch, ahead = min(most - looked, ahead), min(2 * ahead, SCANNED)
         rows = await listed(before=place, limit=batch)
         for place, one in rows:
             looked += 1
@@ -141,6 +142,7 @@ async def approvals(
     limit: int,
     rising: bool = False,
     by: str = "",
+    may_be: Callable[[str], bool] = bool,
 ) -> list[tuple[Place, Approval | None]]:
     """Return approvals of an index with their places, the newest first.
 
@@ -152,16 +154,17 @@ async def approvals(
         limit: How many places.
         rising: Whether the oldest comes first.
         by: Another index to order them by; see `Store.behind`.
+        may_be: Says of the text of a record whether it is to be read.
 
     Returns:
-        As many places as there are up to the limit; None beside one whose record is gone, or
-        cannot be read.
+        As many places as there are up to the limit; None beside one whose record is gone, cannot
+        be read, or is not to be.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     found = await ledger.store.behind(index, before=before, limit=limit, rising=rising, by=by)
-    return await _listed(ledger, "approval", found, legible_approval)
+    return await _listed(ledger, "approval", found, legible_approval, may_be)
 
 
 async def requests(
@@ -171,21 +174,23 @@ async def requests(
     before: Place | None = None,
     limit: int,
     rising: bool = False,
+    may_be: Callable[[str], bool] = bool,
 ) -> list[tuple[Place, Approval | None]]:
     """Return what somebody has asked for under any identity, as `approvals` returns approvals."""
     found: list[tuple[int, str]] = []
     for key in {requests_key(one) for one in (person.id, person.email, *person.aliases)}:
         found += await ledger.store.behind(key, before=before, limit=limit, rising=rising)
     found.sort(reverse=not rising)
-    return await _listed(ledger, "approval", found[:limit], legible_approval)
+    return await _listed(ledger, "approval", found[:limit], legible_approval, may_be)
 
 
 async def runs(
     ledger: Ledger, *, before: Place | None = None, limit: int
 ) -> list[tuple[Place, Run | None]]:
-    """Return runs as `approvals` returns approvals."""
+    """Return runs as `approvals` returns approvals, None beside a request of a program."""
     found = await ledger.store.behind(RUNS, before=before, limit=limit)
-    return await _listed(ledger, "run", found, legible_run)
+    rows = await _listed(ledger, "run", found, legible_run)
+    return [(place, None if one is None or one.outside else one) for place, one in rows]
 
 
 async def grants(
@@ -201,8 +206,10 @@ async def _listed(
     kind: str,
     found: Sequence[tuple[int, str]],
     legible: Callable[[str, tuple[int, str]], T],
+    may_be: Callable[[str], bool] = bool,
 ) -> list[tuple[Place, T | None]]:
     places = [Place(*one) for one in found]
     ids = [one.member for one in places]
     records = await ledger.store.read([f"{kind}:{one}" for one in ids])
-    return list(zip(places, all_legible(legible, ids, records), strict=True))
+    wanted = [one if one is not None and may_be(one[1]) else None for one in records]
+    return list(zip(places, all_legible(legible, ids, wanted), strict=True))

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-import redis.exceptions
-
 from signoff.broker.ledger.redis_types import Commands, Pipeline
+from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
 Command = tuple[str | int, ...]

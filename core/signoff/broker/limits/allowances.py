@@ -61,7 +61,7 @@ class Allowances:
 
         async def attempt() -> Approval | None:
             was, run, now = await self._ledger.current(approval_id)
-            if was.state is not State.PENDING or was.terms is not None:
+            if was.state is not State.PENDING or was.terms is not None or was.has_closed(now):
                 return None
             choice = choose(was, now)
             change = Change() if also is None else also.copy()
@@ -76,7 +76,7 @@ class Allowances:
             else:
                 return None
             after = self._ledger.sealed(after, events)
-            settle(change.put(after, was=was).note(events), after, run)
+            settle(change.put(after, was=was).note(events).before(was.window), after, run)
             await self._ledger.commit(change)
             log.info("approval.by_policy", approval=after.id, state=after.state.value)
             return after

@@ -297,6 +297,8 @@ def of_write(new: object, was: object) -> Iterator[Sample]:
         was: As it stood before, None if it is new.
     """
     match new, was:
+        case Run(outside=True), _:
+            pass
         case Run(), None:
             yield RUNS_SUBMITTED, (new.app,), 1
         case Run(ended=True), Run(ended=False):

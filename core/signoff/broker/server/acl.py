@@ -59,7 +59,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     **{
         f"{table}:{stage}": "W"
         for table in ("outbox", "items")
-        for stage in ("run.*", "resume.*", "route", "deliver.*")
+        for stage in ("run.*", "resume.*", "route", "deliver.*", "aap")
     },
     "done:*": _ALL,
     "lease:*": _ALL,
@@ -79,6 +79,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "bundle:*": _ROUTING,
     "told:*": _ROUTING,
     "webhooks": "C",
+    "instance:*": _ROUTING,
     # People.
     "absences": "wCG",
     "groups": "wCG",
@@ -86,7 +87,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "directory": _ALL,
     "vacancies": "C",
     "policies": "C",
-    "freezes": "wcg",
+    "freezes": "wcG",
     # Signing in, and what lets somebody in.
     "factor:*": "G",
     "passkey:*": "G",

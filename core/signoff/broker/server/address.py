@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, quote, unquote
 
-import redis.asyncio
-import redis.asyncio.retry
-import redis.retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
-from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as Unreachable
-from redis.exceptions import RedisError
-
+from signoff.broker.server.redis_py import (
+    NoBackoff,
+    RedisError,
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    Unreachable,
+    redis,
+)
 from signoff.core.base.errors import ConfigError
 
 SCHEME: Final = "sentinel://"

@@ -20,13 +20,20 @@ _KEPT = timedelta(days=30)
 """The approval has them once it is opened, which is when the turn has ended."""
 
 
-async def keep(ledger: Ledger, where: Sequence[str], args: Mapping[str, JsonValue] | None) -> None:
+async def keep(
+    ledger: Ledger,
+    where: Sequence[str],
+    args: Mapping[str, JsonValue] | None,
+    *,
+    kept: timedelta = _KEPT,
+) -> None:
     """Keep the arguments of a call in the place of those kept before; None forgets them.
 
     Args:
         ledger: Where to.
         where: The app, user, session and function call.
         args: The arguments.
+        kept: For how long.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -38,7 +45,7 @@ async def keep(ledger: Ledger, where: Sequence[str], args: Mapping[str, JsonValu
         found = await ledger.raw(key)
         if text != ("" if found is None else found[1]):
             was = 0 if found is None else found[0]
-            await ledger.commit(Change().put_raw(key, text, was=was, ttl=_KEPT))
+            await ledger.commit(Change().put_raw(key, text, was=was, ttl=kept))
 
     await ledger.decide_again(attempt)
 

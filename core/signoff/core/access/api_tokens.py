@@ -47,6 +47,7 @@ class Access(Value):
         person: The id of the person as whom its holder acts, "" for a system.
         users: For a system: the ADK user ids for whom it submits; `ANYBODY` for all.
         apps: The agents that it may use and see; all where none is named.
+        instance: The id of the instance whose credential it is, "" for every other token.
         scopes: What it is good for.
         sha256: Of its secret, in hexadecimal.
         created_at: When it was made (UTC).
@@ -59,6 +60,7 @@ class Access(Value):
     person: str = ""
     users: tuple[str, ...] = ()
     apps: tuple[str, ...] = ()
+    instance: str = ""
     scopes: frozenset[Scope] = Field(min_length=1)
     sha256: str
     created_at: datetime
@@ -74,8 +76,15 @@ class Access(Value):
             )
         if Scope.APPROVALS_DECIDE in self.scopes and not self.person:
             raise ValueError(f"only a person decides: {Scope.APPROVALS_DECIDE} needs a person")
-        if Scope.RUNS_SUBMIT in self.scopes and not (self.person or self.users):
-            raise ValueError(f"{Scope.RUNS_SUBMIT} needs a person, or the users it submits for")
+        of_instance = Scope.REQUESTS_SUBMIT in self.scopes
+        if bool(self.instance) != of_instance or (of_instance and len(self.scopes) > 1):
+            raise ValueError(
+                f"{Scope.REQUESTS_SUBMIT} is for the credential of an instance, which is good for "
+                "nothing else: `signoff aap instance add` makes it"
+            )
+        for one in (Scope.RUNS_SUBMIT, Scope.INSTANCES_MANAGE):
+            if one in self.scopes and not (self.person or self.users):
+                raise ValueError(f"{one} needs a person, or the users it submits for")
         return self
 
     @property

@@ -21,6 +21,7 @@ from signoff.core.approvals.hidden import call_without_hidden, values_without_hi
 from signoff.core.approvals.lifecycle import HANDOFFS, TRANSITIONS, Handoff, Move, State
 from signoff.core.approvals.parts import (
     FIRST,
+    LONGEST_REQUEST,
     SECOND,
     Asked,
     Assurance,
@@ -32,6 +33,7 @@ from signoff.core.approvals.parts import (
     Handover,
     Kind,
     Origin,
+    Program,
     Shown,
     Sort,
     ToolCall,
@@ -60,7 +62,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import HIDDEN, Hidden, having_hidden, without_hidden
-from signoff.core.base.model import Needs, Value
+from signoff.core.base.model import PROGRAMS, Needs, Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
 from signoff.core.directory.people import Directory, Person
@@ -94,6 +96,9 @@ _CHANNELS: Final = {"email": "mail", "slack": "Slack"}
 _SHORT: Final = 160
 """Characters that every channel shows in one piece."""
 
+_WIDE: Final = 1
+"""What an approval needs whose digest is over more than the call."""
+
 _HANDOFF_EVENTS: Final = {
     Handoff.STARTED: What.STARTED,
     Handoff.FINISHED: What.FINISHED,
@@ -113,9 +118,12 @@ class Approval(Value):
         origin: The run, session and call it belongs to.
         kind: What is asked for: a confirmation, input, or the result of a long-running call.
         call: The tool and the arguments, as shown and as they will run.
-        digest: `signoff.core.payloads.digest` of the call.
+        digest: SHA-256 over the call, its agent, app and requester, and what the tool declares; see
+            `digest_of`.
+        declared: SHA-256 over the parameters that the tool declares, "" where they are not known.
         hint: The tool's own words for the approver.
         said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        request: What the requester wrote to the agent, at most 500 characters.
         hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
         template: The payload template of `request_confirmation`, or the fields of the input that
             is asked for; None where there is none.
@@ -158,6 +166,8 @@ class Approval(Value):
         glass: Who has run it alone, although it was frozen or others had to answer.
         receipt: The signed statement about its decision (a JWS in compact form), "" where the
             installation or an earlier release signs none.
+        program: The request of a program that runs the call itself, None for a call of an agent
+            that Signoff runs.
         traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
             Context); "" where nothing is traced.
         needs: See `signoff.core.base.model.Needs`.
@@ -169,8 +179,10 @@ class Approval(Value):
     kind: Kind = Kind.CONFIRMATION
     call: ToolCall
     digest: str
+    declared: str = ""
     hint: str = ""
     said: str = ""
+    request: str = ""
     hide: Hidden = ()
     template: JsonValue = None
     state: State = State.PENDING
@@ -205,6 +217,7 @@ class Approval(Value):
     glass: Glass | None = None
     receipt: str = ""
     traceparent: str = ""
+    program: Program | None = None
     needs: Needs = 0
     version: int = 0
 
@@ -220,6 +233,38 @@ class Approval(Value):
             "args": dict(self.call.args),
             "user": self.origin.user,
         }
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its digest is over more than the tool and the arguments."""
+        return self.needs >= _WIDE
+
+    def digest_of(
+        self,
+        tool: str,
+        args: Mapping[str, JsonValue],
+        *,
+        origin: Origin | None = None,
+        declared: str | None = None,
+    ) -> str:
+        """Return the digest that this approval would have, were it about a call.
+
+        Earlier releases took it over the tool and the arguments alone; what they have opened keeps
+        such a digest.
+
+        Args:
+            tool: The tool.
+            args: Its arguments.
+            origin: Where the call comes from; None for where this one does.
+            declared: What the tool declares; None for what this approval has.
+
+        Raises:
+            NotCanonical: The arguments have no digest.
+        """
+        if not self.is_wide:
+            return digest(tool, args)
+        declares = self.declared if declared is None else declared
+        return _wide_digest(tool, args, origin or self.origin, declares)
 
     @property
     def hides(self) -> Hidden:
@@ -320,8 +365,23 @@ class Approval(Value):
         """
         reminder = self.reminders[self.reminded : self.reminded + 1]
         claim = (self.claimed.until,) if self.claimed is not None else ()
-        moments = (*reminder, self.deadline, *claim)
+        moments = (*reminder, self.deadline, *claim, self.window)
         return min((one for one in moments if one is not None), default=None)
+
+    @property
+    def window(self) -> datetime | None:
+        """From when on it ends undecided whatever its policy says; None where nothing waits so."""
+        return self.program.until if self.program is not None else None
+
+    def has_closed(self, now: datetime) -> bool:
+        """Say whether its window has passed."""
+        return self.window is not None and now >= self.window
+
+    def within_window(self, deadline: datetime | None) -> datetime | None:
+        """Return a deadline, or the end of the window where that comes first."""
+        if deadline is None or self.window is None:
+            return deadline
+        return min(deadline, self.window)
 
     @property
     def stays_open(self) -> bool:
@@ -330,8 +390,8 @@ class Approval(Value):
         return stays and self.is_last_level
 
     def is_late(self, now: datetime) -> bool:
-        """Say whether the deadline has passed."""
-        return self.deadline is not None and now >= self.deadline
+        """Say whether the deadline has passed, or the window has."""
+        return self.has_closed(now) or (self.deadline is not None and now >= self.deadline)
 
     def claim_at(self, now: datetime) -> Claim | None:
         """Return the claim that holds at a moment, None where none does."""
@@ -574,7 +634,10 @@ class Approval(Value):
         supersedes: str = "",
         kind: Kind = Kind.CONFIRMATION,
         said: str = "",
+        request: str = "",
         hide: Hidden = (),
+        program: Program | None = None,
+        declared: str = "",
     ) -> Moved:
         """Open an approval for a call that waits.
 
@@ -587,13 +650,17 @@ class Approval(Value):
             origin=origin,
             kind=kind,
             call=call,
-            digest=digest(call.name, call.args),
+            digest=_wide_digest(call.name, call.args, origin, declared),
+            declared=declared,
             hint=hint.encode("utf-8", "replace").decode(),
             said=words_of(said),
+            request=words_of(request, LONGEST_REQUEST),
             hide=hide,
             template=template_of(kind, call, template),
             opened_at=now,
             supersedes=supersedes,
+            program=program,
+            needs=PROGRAMS if program is not None else _WIDE,
         )
         more: dict[str, JsonValue] = {"tool": call.name, "digest": approval.digest}
         if kind is not Kind.CONFIRMATION:
@@ -966,12 +1033,12 @@ class Approval(Value):
         self._must_be_pending("time out")
         if not self.is_late(now):
             raise IllegalMove(f"Approval {self.id} is not due yet.")
-        if self.stays_open:
+        if self.stays_open and not self.has_closed(now):
             why = "nobody answered in time; by its policy it stays open"
             event = self.note(What.OVERDUE, now=now, by="deadline", why=why)
             return self.model_copy(update={"deadline": None, "reminders": ()}), (event,)
         late = Decision(at=now, channel="deadline", reason="nobody answered in time")
-        if not self._silence_approves():
+        if self.has_closed(now) or not self._silence_approves():
             return self._end(Move.TIME_OUT, late)
         why = "nobody answered in time; by its policy that approves what is under the ceiling"
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
@@ -1063,6 +1130,8 @@ class Approval(Value):
         if not self.lets_run or self.decision is None:
             return None
         own = self.terms.valid_for if self.terms is not None else None
+        if self.program is not None:
+            valid_for = self.program.valid_for
         return self.decision.at + (own or valid_for)
 
     def has_expired(self, now: datetime, valid_for: timedelta) -> bool:
@@ -1070,7 +1139,15 @@ class Approval(Value):
         until = self.good_until(valid_for)
         return until is not None and now >= until
 
-    def hand_on(self, handoff: Handoff, *, now: datetime, why: str = "", result: str = "") -> Moved:
+    def hand_on(
+        self,
+        handoff: Handoff,
+        *,
+        now: datetime,
+        why: str = "",
+        result: str = "",
+        by: str = "worker",
+    ) -> Moved:
         """Record the next step of the answer on its way to the agent.
 
         Raises:
@@ -1095,7 +1172,7 @@ class Approval(Value):
             }
         )
         what = _HANDOFF_EVENTS.get(handoff)
-        return approval, () if what is None else (self.note(what, now=now, by="worker", why=why),)
+        return approval, () if what is None else (self.note(what, now=now, by=by, why=why),)
 
     def ask_again(self, *, now: datetime) -> Moved:
         """Open another approval for a call that is in doubt: shall it run again?
@@ -1112,11 +1189,13 @@ class Approval(Value):
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
         )
 
     def expire(
@@ -1143,10 +1222,12 @@ class Approval(Value):
             kind=self.kind,
             hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1169,10 +1250,49 @@ class Approval(Value):
             hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
             f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
             said=self.said,
+            request=self.request,
             hide=self._hides_ever,
             template=self.template,
             now=now,
             supersedes=self.id,
+            declared=self.declared,
+        )
+        return after, question, (*noted, *opened)
+
+    def ask_about_change(
+        self, call: ToolCall, *, agent: str, declared: str, made: str, why: str, now: datetime
+    ) -> tuple[Approval, Approval, tuple[Event, ...]]:
+        """Give up a yes to a call that would now run otherwise, and ask about it as it would run.
+
+        Args:
+            call: What would run.
+            agent: The agent that would call it.
+            declared: What the tool declares by now; see `declared`.
+            made: See `Origin.made`.
+            why: What has changed, as a sentence.
+            now: The present.
+
+        Returns:
+            The approval, another one for the call that is not routed yet, and the events of both.
+
+        Raises:
+            NotCanonical: The arguments have no digest.
+        """
+        after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
+        more = {"expired": self.origin.expired + 1, "agent": agent, "made": made}
+        question, opened = self.open(
+            self.origin.model_copy(update=more),
+            call,
+            kind=self.kind,
+            hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
+            f"{self.own_hint}".rstrip(),
+            said=self.said,
+            request=self.request,
+            hide=self._hides_ever,
+            template=self.template,
+            now=now,
+            supersedes=self.id,
+            declared=declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1256,13 +1376,16 @@ class Approval(Value):
 
     def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:
         """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
-        deadline = self.deadline
-        if deadline is None or not self.is_late(now):
+        if not self.is_late(now):
             return
+        deadline = self.within_window(self.deadline) or self.window
+        if deadline is None:
+            return
+        closed = self.has_closed(now)
         following = next(self.terms.after(self.level, self.round), None) if self.terms else None
-        if following is not None and self.terms and not self.terms.stays(following[0]):
+        if following is not None and self.terms and not (closed or self.terms.stays(following[0])):
             raise Escalated(self._went_on(deadline, zone, to=following[0]))
-        if following is None and not self.stays_open:
+        if closed or (following is None and not self.stays_open):
             raise TooLate(
                 f"Approval {self.id} expired on {moment_text(deadline, zone)}; "
                 "nothing was done. The request has to be made again."
@@ -1299,7 +1422,7 @@ class Approval(Value):
                 "round": start.round,
                 "seats": (*kept.values(), *start.seats),
                 "since": now,
-                "deadline": start.deadline,
+                "deadline": self.within_window(start.deadline),
                 "reminders": start.reminders,
                 "reminded": 0,
                 "claimed": None,
@@ -1477,3 +1600,13 @@ class Approval(Value):
 
 Moved = tuple[Approval, tuple[Event, ...]]
 """What a move returns: the next approval, and the events to record."""
+
+
+def _wide_digest(tool: str, args: Mapping[str, JsonValue], origin: Origin, declared: str) -> str:
+    about: dict[str, JsonValue] = {
+        "agent": origin.agent,
+        "app": origin.app,
+        "requester": origin.user,
+        "declared": declared,
+    }
+    return digest(tool, args, about)

@@ -268,9 +268,13 @@ def answer_back(
 
 
 def _paused(approval: Approval, now: datetime) -> Approval:
-    """Stop the clock for the requester, where the policy lets a question do so."""
+    """Stop the clock for the requester, where the policy lets a question do so.
+
+    A program waits no longer for that.
+    """
     terms, most = approval.terms, _given(approval)
     stops = terms is not None and terms.clock is Clock.PAUSE and approval.paused is None
+    stops = stops and approval.window is None
     return _later(approval, most).model_copy(update={"paused": now}) if stops else approval
 
 
@@ -370,6 +374,11 @@ def extend(
         most = f"{format_duration(room)} is the most"
         raise MoveRefused(f"Approval {approval.id} cannot be prolonged by that: {most}.")
     until = deadline + more
+    if approval.has_closed(until):
+        raise MoveRefused(
+            f"Approval {approval.id} cannot be prolonged by that: the program that asks waits "
+            f"until {moment_text(approval.window or until, directory.zone_of(who.id))}."
+        )
     step = Extension(
         by=who.id, at=now, more=more, reason=why, level=approval.level, round=approval.round
     )
@@ -548,8 +557,9 @@ def cleaned(text: str) -> str:
 
 
 def _must_be_in_time(approval: Approval, now: datetime, zone: tzinfo) -> None:
-    deadline = approval.deadline
-    if deadline is not None and approval.is_late(now) and not approval.stays_open:
+    deadline = approval.within_window(approval.deadline) or approval.window
+    open_still = approval.stays_open and not approval.has_closed(now)
+    if deadline is not None and approval.is_late(now) and not open_still:
         raise TooLate(f"Approval {approval.id} expired on {moment_text(deadline, zone)}.")
 
 

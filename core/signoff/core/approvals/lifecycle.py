@@ -51,7 +51,7 @@ class Handoff(StrEnum):
     EXPIRED = "expired"
     """The yes was older than it is good for before the call could be started; it is asked again."""
     VOID = "void"
-    """Nothing proves that the answer was given (its receipt does not count); it is asked again."""
+    """The answer is not proven, or the call has changed since; it is asked again."""
     FAILED = "failed"
 
 
@@ -62,8 +62,8 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     ),
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
-    # Run again, where the policy says that this tool may be.
-    Handoff.IN_DOUBT: frozenset({Handoff.RECORDED}),
+    # Run again, where the policy says that this tool may be; finished, if a program reports late.
+    Handoff.IN_DOUBT: frozenset({Handoff.RECORDED, Handoff.FINISHED}),
     Handoff.RESUMED: frozenset(),
     Handoff.EXPIRED: frozenset(),
     Handoff.VOID: frozenset(),

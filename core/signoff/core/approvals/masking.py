@@ -32,6 +32,7 @@ def masked(approval: Approval) -> Approval:
             "template": values_without_hidden(approval.template, hide, blanks=False),
             "hint": without_secrets(approval.hint, secrets),
             "said": without_secrets(approval.said, secrets),
+            "request": without_secrets(approval.request, secrets),
             "comments": tuple(
                 one.model_copy(update={"text": without_secrets(one.text, secrets)})
                 for one in approval.comments

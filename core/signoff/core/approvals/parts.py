@@ -17,6 +17,7 @@ INPUT: Final = "adk_request_input"
 """The name of a request for input: in ADK's session, in policies and in digests."""
 
 LONGEST_TEXT: Final = 2_000
+LONGEST_REQUEST: Final = 500
 """Characters of a comment, a reason or the agent's words that are kept."""
 
 FIRST: Final = frozenset({"email", "slack"})
@@ -132,6 +133,54 @@ class Asked(Value):
     def key(self) -> str:
         """Who this is, among those who are asked through one channel."""
         return self.person or f"#{self.address}"
+
+
+class Report(Value):
+    """What a program said came of a call.
+
+    Attributes:
+        succeeded: Whether the call did what it was to do.
+        note: In the program's words, "" where it said none.
+        at: When it was reported (UTC).
+    """
+
+    succeeded: bool
+    note: str = ""
+    at: datetime
+
+
+class Program(Value):
+    """The request of a program, which runs the call itself: see the Agent Approval Protocol.
+
+    Attributes:
+        instance: The id of the instance that asks (a UUID).
+        request: The id of the request in the protocol (a UUID).
+        tool: The tool, as the program calls it.
+        server: The MCP server that has the tool, "" where none was named.
+        arguments: The arguments as they were sent: JSON text with the very digits of its numbers.
+        context: What the program said of its circumstances (JSON text), "" where nothing.
+        reasoning: What the agent said, None where nothing was sent.
+        timeout: The time for a decision, as it was asked for: ``30m``.
+        until: From when on it cannot be decided any more (UTC).
+        valid_for: How long a yes is good for whose policy does not say.
+        consumed_by: The SHA-256 of the key with which the call was started, "" until it is.
+        consumed_at: When it was started (UTC).
+        report: What came of it, None until it is reported.
+    """
+
+    instance: str
+    request: str
+    tool: str
+    server: str = ""
+    arguments: str
+    context: str = ""
+    reasoning: str | None = None
+    timeout: str
+    until: datetime
+    valid_for: timedelta
+    consumed_by: str = ""
+    consumed_at: datetime | None = None
+    report: Report | None = None
 
 
 class Decision(Value):
@@ -307,10 +356,10 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tup
     return tuple(cards.values())
 
 
-def words_of(agent: str) -> str:
-    """Return what an agent has said as it is kept: at most 2,000 characters, the rest left out."""
-    text = agent.encode("utf-8", "replace").decode().strip()
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+def words_of(said: str, longest: int = LONGEST_TEXT) -> str:
+    """Return what somebody has said as it is kept: the rest is left out."""
+    text = said.encode("utf-8", "replace").decode().strip()
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def approval_id(origin: Origin) -> str:

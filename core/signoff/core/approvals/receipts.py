@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.parts import approval_id
-from signoff.core.payloads.digest import digest, require_canonical
+from signoff.core.payloads.digest import require_canonical
 
 ISSUER: Final = "signoff"
 
@@ -45,6 +45,8 @@ def statement(approval: Approval) -> dict[str, JsonValue]:
         "valid_for": _seconds(approval),
         "by": list(approval.decided_by),
     }
+    if approval.is_wide:
+        said |= {"agent": origin.agent, "declared": approval.declared}
     if decision is not None:
         said |= {
             "iat": int(decision.at.timestamp()),
@@ -82,7 +84,7 @@ def why_not_about(approval: Approval, said: Mapping[str, object]) -> str:
     """Say why a receipt is not about an approval as it stands; "" where it is."""
     if approval.id != approval_id(approval.origin):
         return "its id does not belong to its session and call"
-    if approval.digest != digest(approval.call.name, approval.call.args):
+    if approval.digest != approval.digest_of(approval.call.name, approval.call.args):
         return "its digest is not that of its call"
     for name, value in statement(approval).items():
         if said.get(name) != value:

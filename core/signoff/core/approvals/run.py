@@ -87,6 +87,8 @@ class Run(Value):
         trace: The W3C trace id (32 hex digits) that all its log lines carry.
         traceparent: The context of its submission (W3C Trace Context), "" where nothing is traced.
         watched: Whether somebody looks on, and at what.
+        outside: Whether a program runs what it asks for: then nothing is started or resumed, and it
+            has ended with the decision.
         held: The tool at which a freeze holds it, `WHOLE_APP` where it holds all of the app, ""
             while nothing does.
         version: Counts the commits.
@@ -108,6 +110,7 @@ class Run(Value):
     traceparent: str = ""
     watched: Watch = Watch.NO
     held: str = ""
+    outside: bool = False
     version: int = 0
 
     @property
@@ -155,6 +158,8 @@ class Run(Value):
             raise IllegalMove(f"Run {self.id} does not wait for approval {approval}.")
         if self.state is RunState.ANSWERED or (waiting and not each):
             return self.model_copy(update={"waiting": waiting})
+        if self.outside:
+            return self.model_copy(update={"state": RunState.COMPLETED, "waiting": waiting})
         return self._to(RunState.ANSWERED, waiting=waiting)
 
     def goes_on(self, decided: Iterable[str], waiting: Iterable[str]) -> Self:

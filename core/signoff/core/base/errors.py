@@ -18,6 +18,8 @@ SignoffError
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
 │   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
 │   │   ├── NotShownInFull      a yes by a channel that has not shown all of the call
+│   │   ├── NotStartable        a program may not start the call: not approved, consumed, expired
+│   │   ├── ReportRefused       what a program reports of a call is not possible
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── GrantNotFound
@@ -31,6 +33,7 @@ SignoffError
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
 │   ├── DigestMismatch          what was approved is not what would run
+│   │   └── CallChanged         it has changed since it was asked about, and is asked about again
 │   ├── ApprovalExpired         the yes is older than it is good for
 │   ├── ReceiptRefused          nothing proves that the yes was given
 │   ├── PauseNotRoutable        the agent waits for something that no approver can give
@@ -79,10 +82,13 @@ Each message says what happened, to which approval or setting, and what to do ab
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from signoff.core.base.freezes import Freeze
 
 
@@ -183,6 +189,32 @@ class NotShownInFull(DecisionRefused):
     """A yes came by a channel that has not shown all of the call to the person who gave it."""
 
 
+class NotStartable(DecisionRefused):
+    """A program may not start the call that it asks about.
+
+    Args:
+        message: Why not.
+        code: The reason, as the Agent Approval Protocol names it.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ReportRefused(DecisionRefused):
+    """What a program reports cannot be noted.
+
+    Args:
+        message: Why not.
+        code: The reason, as the Agent Approval Protocol names it.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class SecondStepNeeded(DecisionRefused):
     """A yes takes two steps here, and one of them is missing or cannot be taken this way."""
 
@@ -257,6 +289,37 @@ class SessionGone(RunError):
 
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
+
+
+class CallChanged(DigestMismatch):
+    """A call would run otherwise than it was approved; it was not started, and is asked again.
+
+    Args:
+        approval: The id of the approval.
+        why: What has changed, as a sentence.
+        arguments: What it would run with.
+        agent: The agent that would call it.
+        declared: What the tool declares by now.
+        made: The digest of the call in the session; see `Origin.made`.
+    """
+
+    def __init__(
+        self,
+        approval: str,
+        why: str,
+        *,
+        arguments: Mapping[str, JsonValue],
+        agent: str,
+        declared: str,
+        made: str,
+    ) -> None:
+        super().__init__(f"Approval {approval}: {why} It was not run.")
+        self.approval = approval
+        self.why = why
+        self.arguments = dict(arguments)
+        self.agent = agent
+        self.declared = declared
+        self.made = made
 
 
 class ApprovalExpired(RunError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -90,14 +90,6 @@ _IN_A_FONT: Final = re.compile(f"[{_FONTS}]")
 _IN_LATIN_WORDS: Final = re.compile(f"[{_PHONETIC}{_WIDE}]")
 # An accent that stands alone belongs to its word, an underscore does not.
 _WORD: Final = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
-# With their accents: the "ё" looks like the "ë".
-_ACCENTED: Final = (
-    letter
-    for letter in map(chr, range(0x0370, 0x2000))
-    if unicodedata.normalize("NFD", letter)[0] in _LOOKS_LIKE
-)
-_ALIKE: Final = "".join({*_LOOKS_LIKE, *_ACCENTED})
-_MAY_PRETEND: Final = re.compile(rf"[A-Za-z0-9{_FONTS}]|\A[{_ALIKE}\u0300-\u036f]+\Z")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9][@./:\\_]|[@./:\\_][A-Za-z0-9]")
 _BEFORE: Final = re.compile(r"\S+\Z")
 _AFTER: Final = re.compile(r"\S+")
@@ -149,7 +141,7 @@ def lookalikes(text: str, in_use: frozenset[str] = frozenset()) -> tuple[Lookali
     for one in _WORD.finditer(text):
         word = one.group()
         # Most words of ordinary text are over here: to look at each letter takes its time.
-        if word.isascii() or not _MAY_PRETEND.search(word):
+        if word.isascii() or not _may_pretend().search(word):
             continue
         if places := _foreign(word, frozenset() if _in_address(one) else meant):
             found.append(_found(one, places))
@@ -245,3 +237,16 @@ def _script(letter: str) -> str:
     if letter.isascii():
         return "Latin" if letter.isalpha() else ""
     return next((name for name, marks in _SCRIPTS.items() if marks.match(letter)), "")
+
+
+@cache
+def _may_pretend() -> re.Pattern[str]:
+    """Return what a word has that may look as if it was of another script."""
+    # With their accents: the "ё" looks like the "ë".
+    accented = (
+        letter
+        for letter in map(chr, range(0x0370, 0x2000))
+        if unicodedata.normalize("NFD", letter)[0] in _LOOKS_LIKE
+    )
+    alike = "".join({*_LOOKS_LIKE, *accented})
+    return re.compile(rf"[A-Za-z0-9{_FONTS}]|\A[{alike}\u0300-\u036f]+\Z")

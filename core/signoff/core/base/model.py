@@ -8,25 +8,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
 
-Needs = Annotated[int, Field(ge=0, le=0)]
+PROGRAMS: Final = 2
+"""The number of the last rule below."""
+
+Needs = Annotated[int, Field(ge=0, le=PROGRAMS)]
 """Which rules a process has to know to act on a record.
 
 A release with a rule that no earlier one may decide without raises the limit, and writes the number
 into the records that follow the rule. Earlier releases then leave those alone, as unreadable.
+
+1: the digest of an approval is over agent, app, requester and declared parameters too.
+2: a program asks, runs the call itself, and waits only so long for the decision.
 """
 
 
 class Value(BaseModel):
-    """A frozen pydantic model that refuses keys it does not know."""
+    """A frozen pydantic model that refuses keys it does not know.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Its validator is built when it is first used: of the hundred models few are used by a command,
+    and most of the others only as parts of one that is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def read_stored(kind: TypeAdapter[T], text: str) -> T:

@@ -57,6 +57,7 @@ __all__ = [
 _LONGEST_QUESTION = 120
 _MOST_COMMENTS = 10
 _LONGEST_COMMENT = 600
+_LONGEST_REMARK = 400
 _MOST_AWAITED = 5
 _LONGEST_NAME = 60
 _LONGEST_IN_TITLE = 40
@@ -135,6 +136,7 @@ class Card(Value):
         hint: The tool's own words, "" where ADK only put its standard text; of a request for
             input, the question where the title is too short for it.
         said: What the agent said before the call: its own words, which nobody has checked.
+        request: What the requester wrote to the agent, unchecked as well.
         requester: Who asked.
         policy: The name of the policy.
         deadline: Until when (UTC), None when it stays open.
@@ -173,6 +175,7 @@ class Card(Value):
     rows: tuple[Row, ...]
     hint: str
     said: str = ""
+    request: str = ""
     requester: str
     policy: str
     deadline: datetime | None
@@ -202,10 +205,17 @@ class Card(Value):
         return self.title if self.titled or self.kind is Kind.INPUT else self.call
 
     @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Who said what before the call, shortened: nobody has checked any of it."""
+        said = ((self.requester, self.request), (self.agent or self.app, self.said))
+        return tuple((who, shortened(text, _LONGEST_REMARK)) for who, text in said if text)
+
+    @property
     def bare(self) -> Card:
         """The same card without anything of the call but its tool."""
-        update = {"rows": (), "hint": "", "said": "", "warnings": (), "title": self.call}
-        return self.model_copy(update={**update, "titled": False, "hides": False})
+        update = {"rows": (), "hint": "", "said": "", "request": "", "warnings": ()}
+        plain = {"title": self.call, "titled": False, "hides": False}
+        return self.model_copy(update={**update, **plain})
 
 
 def card(approval: Approval, directory: Directory) -> Card:
@@ -238,6 +248,7 @@ def card(approval: Approval, directory: Directory) -> Card:
         rows=rows,
         hint=shown(hint, in_use),
         said=shown(approval.said),
+        request=shown(approval.request),
         requester=who,
         policy=approval.terms.policy if approval.terms else "",
         deadline=approval.deadline,
@@ -279,7 +290,8 @@ def card(approval: Approval, directory: Directory) -> Card:
 
 def frozen_words(freeze: Freeze) -> str:
     """Say who has frozen what, and why."""
-    what = freeze.stops[:1].upper() + freeze.stops[1:]
+    # The name of a tool stays as it is.
+    what = freeze.stops if freeze.tool else freeze.stops[:1].upper() + freeze.stops[1:]
     return one_line(
         f"{what} is frozen by {freeze.by}: {freeze.why}. An approved call waits until it is thawed."
     )

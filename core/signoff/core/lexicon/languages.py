@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from signoff.core.lexicon.patterns import Phrases
-from signoff.core.lexicon.tokens import phrase_tokens
+from signoff.core.lexicon.tokens import MARKS, NEWLINE, phrase_tokens
 
 CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
 """The languages there are, English first: its words are known in every other one."""
@@ -65,7 +65,7 @@ class Role(StrEnum):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 _Patterns = tuple[str, ...]
@@ -192,6 +192,12 @@ class Language:
             *((values.days, 1_440), (values.weeks, 10_080)),
         )
         return {phrase_tokens(word): size for words, size in sizes for word in words}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of its patterns and units, one of which each of them has; without marks."""
+        units = frozenset(word for unit in self.units for word in unit)
+        return (self.phrases.words() | self.nouns.words() | units) - MARKS - {NEWLINE}
 
 
 @lru_cache

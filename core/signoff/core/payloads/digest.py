@@ -17,20 +17,29 @@ _DEEPEST = 100
 """Levels of nesting; what reads the records back stops at 200."""
 
 
-def digest(tool: str, args: Mapping[str, JsonValue]) -> str:
+def digest(
+    tool: str, args: Mapping[str, JsonValue], about: Mapping[str, JsonValue] | None = None
+) -> str:
     """Return ``sha256:`` and 64 hex digits over the canonical form of a tool call.
 
     The canonical form is JSON Canonicalization Scheme (RFC 8785) of
-    ``{"args": args, "tool": tool}``. RFC 8785 has no integers beyond 2^53-1; agents do pass such
-    numbers (account numbers), so they are written as marked strings that no real string can equal.
-    As in JSON, a number is its value: 1 and 1.0 have one digest, and 1 and true have two. RFC 8785
-    writes −0 as 0; a tool can tell them apart, so they have two digests here.
+    ``{"args": args, "tool": tool}``, with what else is given of the call. RFC 8785 has no integers
+    beyond 2^53-1; agents do pass such numbers (account numbers), so they are written as marked
+    strings that no real string can equal. As in JSON, a number is its value: 1 and 1.0 have one
+    digest, and 1 and true have two. RFC 8785 writes −0 as 0; a tool can tell them apart, so they
+    have two digests here.
+
+    Args:
+        tool: The name of the tool.
+        args: Its arguments.
+        about: Who calls it, for whom, and what it declares; None for the call alone.
 
     Raises:
         NotCanonical: The arguments hold something that JSON cannot say (NaN, infinity, a
             lone surrogate, a tuple), or are nested too deeply.
     """
-    canonical = require_canonical({"args": dict(args), "tool": tool}, f"The arguments of {tool}()")
+    call: JsonValue = {**(about or {}), "args": dict(args), "tool": tool}
+    canonical = require_canonical(call, f"The arguments of {tool}()")
     return "sha256:" + hashlib.sha256(canonical).hexdigest()
 
 

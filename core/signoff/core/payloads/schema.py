@@ -7,13 +7,12 @@ have in common, and a schema that cannot be read asks for anything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from pydantic import JsonValue
-from referencing import Registry
-from referencing.exceptions import Unresolvable
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
 
 Schema = dict[str, JsonValue]
 
@@ -33,6 +32,9 @@ _MOST_REFERENCES: Final = 16
 
 def usable(schema: JsonValue) -> Schema:
     """Return a schema with the names of types as the standard writes them, ``{}`` if it is none."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- most calls have no schema
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
+
     lowered = _lowered(schema, 0)
     if not isinstance(lowered, dict):
         return {}
@@ -48,6 +50,11 @@ def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
 
     A schema that refers to what is not there cannot refuse anything, and nothing is ever fetched.
     """
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 -- as above
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
     # The registry is empty, so that a reference to an address elsewhere leads nowhere.
     validator = Draft202012Validator(schema, registry=Registry())
     try:

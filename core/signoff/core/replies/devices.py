@@ -23,7 +23,7 @@ _MARKS: Final = " \t※*#!-–—_=~|>•·[](){}<>【】「」.!。．:："
 class _Words(BaseModel):
     """The words of ``lexicon/devices.toml``, folded."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     openings: tuple[str, ...]
     endings: tuple[str, ...]

@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import brief, clean_text
-from signoff.core.lexicon.languages import CODES, Role
+from signoff.core.lexicon.languages import Role
 from signoff.core.payloads.payload import LONE_FIELD, parse_values
 from signoff.core.replies.commands import read_command
-from signoff.core.replies.grammar import Reader
+from signoff.core.replies.grammar import Reader, readers_of
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
@@ -51,7 +51,7 @@ def read_free_reply(text: str, context: ReplyContext) -> Reply:
         mean.
     """
     words = Text(text)
-    readers = [Reader(words, context, code) for code in CODES]
+    readers = readers_of(words, context)
     own = _own_words(words, readers)
     named = own.casefold().startswith(f"{LONE_FIELD}:")
     answer = own.partition(":")[2].strip() if named else own

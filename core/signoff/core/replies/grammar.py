@@ -33,6 +33,7 @@ from signoff.core.lexicon.languages import (
     Language,
     Role,
     language,
+    languages,
     stems,
 )
 from signoff.core.lexicon.patterns import Bound, Match
@@ -599,6 +600,16 @@ class Reader:
         glued = at + 1 < len(tokens) and tokens[at].end == tokens[at + 1].start
         number = glued and tokens[at + 1].text.isdecimal()
         return tokens[at].text == '"' or (tokens[at].text in "-." and number)
+
+
+def readers_of(text: Text, context: ReplyContext) -> list[Reader]:
+    """Return a reader of English, and of each language that has a word of its own in a text.
+
+    Another language would find in it what English finds.
+    """
+    words = {token.text for token in text.tokens}
+    found = (one.code for one in languages() if not one.words.isdisjoint(words))
+    return [Reader(text, context, code) for code in dict.fromkeys(("en", *found))]
 
 
 class _Edge(NamedTuple):

@@ -17,7 +17,6 @@ from pydantic import JsonValue
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.text import LONGEST_REASON, brief, clean_text, plain_line
 from signoff.core.lexicon.languages import (
-    CODES,
     Role,
     is_true,
     languages,
@@ -30,7 +29,7 @@ from signoff.core.lexicon.tokens import (
 from signoff.core.payloads.entries import assignment, entries_on_line, misspelt
 from signoff.core.payloads.payload import fields_of, parse_values
 from signoff.core.replies.commands import read_command
-from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader
+from signoff.core.replies.grammar import LEFT_OVER, VALUE, Parse, Piece, Reader, readers_of
 from signoff.core.replies.reply import Approve, Grant, Part, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -59,7 +58,7 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
     words = Text(text)
     if all(token.text in MARKS | {NEWLINE} for token in words.tokens):
         return Unclear(problem=f"I found no words of yours. {_ALONE}")
-    readers = [Reader(words, context, code) for code in CODES]
+    readers = readers_of(words, context)
     decision, near = _decision(readers)
     if decision is not None:
         return decision
@@ -85,7 +84,7 @@ def is_reply(line: str) -> bool:
         return True
     words = Text(line)
     # "approve 5" and "approve: 5" are answers where a number was asked for.
-    readers = (Reader(words, ReplyContext(), code) for code in CODES)
+    readers = readers_of(words, ReplyContext())
     yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
     ends = {one.end for one in yes if one is not None}
     gives = any(one.text.isdecimal() or one.text == "=" for one in words.tokens)
@@ -110,8 +109,7 @@ def _decides(line: str) -> bool:
     if not may_be_reply(line):
         return False
     words = Text(line)
-    readers = [Reader(words, ReplyContext(), code) for code in CODES]
-    return isinstance(_decision(readers)[0], Approve | Reject)
+    return isinstance(_decision(readers_of(words, ReplyContext()))[0], Approve | Reject)
 
 
 class _Near(NamedTuple):

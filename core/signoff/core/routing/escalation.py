@@ -45,7 +45,9 @@ def advance(
         after, events = here.remind(now=now)
     else:
         why = "nobody decided in time"
-        moved = move_on(here, directory, now=now, why=why, turns=turns)
+        moved = None
+        if not here.has_closed(now):
+            moved = move_on(here, directory, now=now, why=why, turns=turns)
         after, events = moved or here.time_out(now=now)
     return after, (*ended, *events)
 

@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from builders import MARA, NOON, asked_approval, people
 from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.outbound.channel import EmailChannel
-from signoff.channels.email.outbound.dkim import DkimSettings, Signer
+from signoff.channels.email.outbound.dkim import Signer
 from signoff.channels.email.outbound.render import render
+from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.pipeline.reply_tokens import new_token

@@ -148,7 +148,7 @@ def change(
         tool_context.tool_confirmation = ToolConfirmation(confirmed=True, payload={"days": 99})
     if state.get("payload") and tool_context.tool_confirmation is not None:
         tool_context.tool_confirmation.payload = {"days": 99}
-    if said := state.get("iban"):
+    if (said := state.get("iban")) and state.get("only") in {None, tool.name}:
         args["request" if tool.name == "payer" else "iban"] = said
     if (said := state.get("line")) and args.get("lines"):
         args["lines"][0]["to"] = said

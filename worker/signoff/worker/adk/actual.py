@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from datetime import timedelta
+from typing import Any, Final, TypeVar
 
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
@@ -19,6 +20,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import arguments, snapshots
 from signoff.core.approvals.parts import Kind
 from signoff.core.payloads.digest import digest
+from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.history import Confirmation, Invocation, original_call
 from signoff.worker.adk.questions import Request
 from signoff.worker.ces.seal import suspended_at
@@ -27,10 +29,15 @@ from signoff.worker.suspended import Suspended, claimed
 Asked = TypeVar("Asked", Confirmation, Request)
 
 
-async def note_arguments(
+_DECLARED: Final = "declared"
+_NOTED: Final = timedelta(days=1)
+"""The approval has it once it is opened, which is when the turn has ended."""
+
+
+async def note_call(
     ledger: Ledger, tool: BaseTool, args: Mapping[str, Any], context: ToolContext
 ) -> None:
-    """Note what a tool got, where that is not what the model gave.
+    """Note what a tool declares, and what it got, where that is not what the model gave.
 
     Raises:
         NotCanonical: They have no digest, so nobody could be shown them.
@@ -42,6 +49,9 @@ async def note_arguments(
     given, got = digest(tool.name, call.args or {}), digest(tool.name, dict(args))
     where = _where(context.session, call.id or "")
     await arguments.keep(ledger, where, None if got == given else dict(args))
+    declared = declared_by(tool)
+    noted = {_DECLARED: declared} if declared else None
+    await arguments.keep(ledger, [*where, _DECLARED], noted, kept=_NOTED)
 
 
 async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) -> Invocation:
@@ -60,6 +70,9 @@ async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) ->
 
 async def _as_it_is(ledger: Ledger, session: Session, asked: Asked) -> Asked:
     if isinstance(asked, Confirmation):
+        where = [*_where(session, asked.call_id), _DECLARED]
+        noted = await arguments.fetch(ledger, where) or {}
+        asked = replace(asked, declared=str(noted.get(_DECLARED) or ""))
         sealed = await _sealed(ledger, asked.payload)
         if code := suspended_at(sealed, _where(session, asked.call_id)):
             return _about_code(asked, code)

@@ -43,7 +43,9 @@ def require_ours(events: Sequence[Event], approval: Approval) -> None:
                 if _answers(approval, response.name, response.id):
                     yes = (response.response or {}).get("confirmed") is True
                     theirs |= yes and not _is_ours(event, approval)
-                    _require_our_answer(approval, yes=yes)
+                    # An earlier question about this call may have been answered otherwise.
+                    if not (approval.origin.expired and _is_ours(event, approval)):
+                        _require_our_answer(approval, yes=yes)
             elif yes and response.id == approval.call.id and response.response != refusal(approval):
                 raise _answered(approval, "was answered and run by somebody else")
     if theirs:

@@ -31,6 +31,7 @@ from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
     ApprovalExpired,
+    CallChanged,
     DigestMismatch,
     Frozen,
     NotCanonical,
@@ -39,11 +40,12 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.actual import as_they_are, carrying, note_arguments
+from signoff.worker.adk.actual import as_they_are, carrying, note_call
 from signoff.worker.adk.answers import refusal
+from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
 from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.history import Invocation, beside
+from signoff.worker.adk.history import Invocation, beside, original_call
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.nodes import watch_function_nodes
 from signoff.worker.adk.questions import NODE, is_node
@@ -55,7 +57,7 @@ from signoff.worker.adk.suspension import (
     stored,
     to_store,
 )
-from signoff.worker.adk.working import TurnFrozen, Working
+from signoff.worker.adk.working import TurnStopped, Working
 from signoff.worker.port import Fence
 from signoff.worker.turn_results import VALID_FOR
 
@@ -66,6 +68,10 @@ T = TypeVar("T")
 _MAX_RESULT = 256 * 1024
 _TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
 
+
+_OTHER_ARGS = (
+    "A callback or the state of the session has changed its arguments since it was asked about."
+)
 
 _IN_PLACE = "a callback answered in the tool's place; the tool was not entered"
 
@@ -97,7 +103,7 @@ class GuardPlugin(BasePlugin):
         self.journals = Journals(ledger)
         self._ledger = ledger
         self._expected: dict[_Key, tuple[str, Fence]] = {}
-        self._nodes: dict[_Key, str] = {}
+        self._nodes: dict[_Key, Approval] = {}
         self._begun: set[str] = set()
         self._starting: set[str] = set()
         self._stopped: dict[_Session, Exception] = {}
@@ -114,11 +120,7 @@ class GuardPlugin(BasePlugin):
         }
         self._expected.update({key: (one.id, fence) for key, one in keys.items()})
         self._nodes.update(
-            {
-                key: one.digest
-                for key, one in keys.items()
-                if is_node(one) and one.state is State.APPROVED
-            }
+            {key: one for key, one in keys.items() if is_node(one) and one.state is State.APPROVED}
         )
         try:
             yield
@@ -133,14 +135,15 @@ class GuardPlugin(BasePlugin):
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
-        """Let a freeze end a turn in a way that it can be taken up from.
+        """Let a turn be stopped in a way that it can be taken up from.
 
         Raises:
             Frozen: A tool that the turn has come to is frozen.
+            CallChanged: An approved call that the turn has come to would run otherwise.
         """
         try:
             yield
-        except TurnFrozen as end:
+        except TurnStopped as end:
             raise end.error from None
         finally:
             self.working.forget((run.app, run.user, run.session))
@@ -226,7 +229,7 @@ class GuardPlugin(BasePlugin):
             log.info("tool.already_finished", approval=approval.id, tool=tool.name)
             return stored(approval, tool, tool_context)
         if approval.id in self._begun:
-            _require_same_args(approval, tool, tool_args)
+            _require_same(approval, tool.name, tool_args)
         else:
             self._require_startable(approval, tool_context, now)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
@@ -243,17 +246,18 @@ class GuardPlugin(BasePlugin):
         """Note that an approved call is started; the tool's own code is next.
 
         Raises:
-            DigestMismatch: It is not the call that was approved.
+            DigestMismatch: Its arguments cannot be compared with those that were approved.
             ToolInDoubt: It was started before, and not seen to finish.
             SessionGone: Somebody else has answered it.
-            TurnFrozen: It is frozen. Whatever else ran in this turn has ended by now.
+            TurnStopped: It is frozen, or is not the call that was approved. Whatever else ran in
+                this turn has ended by now.
             LeaseLost: Somebody else runs the session by now.
         """
         try:
             await self._start(
                 approval_id, partial(self._enter, approval_id, fence, tool, args, context)
             )
-        except Frozen as error:
+        except (Frozen, CallChanged) as error:
             await self.working.end(_session_of(context), error)
 
     async def _enter(
@@ -266,13 +270,18 @@ class GuardPlugin(BasePlugin):
     ) -> None:
         approval, now = await self._ledger.approval_now(approval_id)
         code = code_of(context.session.events, approval, tool)
-        if code is None:
-            # Suspended code goes on with what its snapshot has.
-            _require_same_args(approval, tool, args)
-            context.tool_confirmation = _confirmation(approval)
         if approval.id in self._begun:
+            # A node: it counts as started, and cannot be asked about again.
+            _require_same(approval, tool.name, args)
+            context.tool_confirmation = _confirmation(approval)
             self._begun.discard(approval.id)
             return
+        # Suspended code goes on with what its snapshot has.
+        name, own = (tool.name, args) if code is None else (approval.call.name, approval.call.args)
+        if approval.lets_run and (change := _change(approval, name, own, tool, context)):
+            raise change
+        if code is None:
+            context.tool_confirmation = _confirmation(approval)
         if await self._is_started_here(approval, fence):
             return
         # Once more, with the history that ADK goes by: another answer may have come in since.
@@ -319,7 +328,7 @@ class GuardPlugin(BasePlugin):
         all of them or none, and whatever had run would run again.
 
         Raises:
-            TurnFrozen: It is. Whatever else ran in this turn has ended by now.
+            TurnStopped: It is. Whatever else ran in this turn has ended by now.
         """
         freezes = await self._freezes.all()
         if not freezes:
@@ -342,9 +351,9 @@ class GuardPlugin(BasePlugin):
         Raises:
             DigestMismatch: They are not those that were approved.
         """
-        digest_ = self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
-        if digest_ is not None and (found := digest(name, args)) != digest_:
-            raise DigestMismatch(_other_args(name, digest_, found))
+        approval = self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
+        if approval is not None:
+            _require_same(approval, name, args)
 
     async def finish(
         self,
@@ -430,11 +439,9 @@ class GuardPlugin(BasePlugin):
         """Return where an invocation stands, with the calls that would run."""
         return await as_they_are(self._ledger, session, standing)
 
-    async def note_arguments(
-        self, tool: BaseTool, args: dict[str, Any], context: ToolContext
-    ) -> None:
-        """Note what a tool got, where that is not what the model gave."""
-        await note_arguments(self._ledger, tool, args, context)
+    async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
+        """Note what a tool declares, and what it got, where that is not what the model gave."""
+        await note_call(self._ledger, tool, args, context)
 
     async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
         """Put the snapshot of code that has just stopped into the ledger."""
@@ -509,7 +516,7 @@ class _Asking:
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
         """Note with which arguments it is asked about."""
-        await self.guard.note_arguments(self.tool, args, context)
+        await self.guard.note_call(self.tool, args, context)
         self.noted = True
 
 
@@ -525,12 +532,15 @@ class _Entering:
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool once, with a copy of the arguments that were held against the approval."""
-        own = copied(args)
+        # What stops the turn meanwhile waits for the notes too, not only for the tool.
+        with self.guard.working.on(_session_of(context)):
+            return await self._run(copied(args), context, inner)
+
+    async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
         with self._final(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
-            with self.guard.working.on(_session_of(context)):
-                result = await inner(own)
+            result = await inner(own)
         except Exception as error:
             # It has run. A cancelled tool may have done its work or not: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
@@ -585,19 +595,68 @@ def _confirmation(approval: Approval) -> ToolConfirmation:
     return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 
 
-def _require_same_args(approval: Approval, tool: BaseTool, args: dict[str, Any]) -> None:
+def _require_same(approval: Approval, tool: str, args: dict[str, Any]) -> None:
     try:
-        found = digest(tool.name, args)
+        found = approval.digest_of(tool, args)
     except NotCanonical as error:
         raise DigestMismatch(f"Approval {approval.id}: {error}") from error
     if found != approval.digest:
-        raise DigestMismatch(_other_args(tool.name, approval.digest, found))
+        raise DigestMismatch(
+            f"{approval.digest} was approved, and {tool}() would run with {found}: {_OTHER_ARGS} "
+            "It was not run."
+        )
 
 
-def _other_args(tool: str, approved: str, found: str) -> str:
-    return (
-        f"{approved} was approved, and {tool}() would run with {found}: a callback or the state of "
-        "the session has changed its arguments since it was asked about. It was not run."
+def _change(
+    approval: Approval,
+    name: str,
+    args: dict[str, Any],
+    tool: BaseTool,
+    context: ToolContext,
+) -> CallChanged | None:
+    """Return what has changed since a call was asked about, None where nothing has.
+
+    Args:
+        approval: The approval.
+        name: What would run: the tool, or what the code in it would call.
+        args: Its arguments.
+        tool: The tool that ADK calls.
+        context: The context of its call.
+
+    Raises:
+        DigestMismatch: Another tool would run, or its arguments have no digest.
+    """
+    session, agent = context.session, context.agent_name
+    # Where it was not seen what the tool declares, that is not compared.
+    declared = declared_by(tool) if approval.declared else ""
+    here = approval.origin.model_copy(
+        update={"app": session.app_name, "user": session.user_id, "agent": agent}
+    )
+    try:
+        found = approval.digest_of(name, args, origin=here, declared=declared)
+        if found == approval.digest:
+            return None
+        call = original_call(session.events, approval.call.id)
+        made = digest(call.name or "", call.args or {}) if call is not None else ""
+        changed_args = digest(name, args) != digest(approval.call.name, approval.call.args)
+        same_as_made = made == digest(name, args)
+    except NotCanonical as error:
+        raise DigestMismatch(f"Approval {approval.id}: {error}") from error
+    if name != approval.call.name:
+        raise DigestMismatch(f"Approval {approval.id} is for {approval.call.name}(), not {name}().")
+    was = approval.origin.agent
+    why = {
+        _OTHER_ARGS: changed_args,
+        f"It was asked for by the agent {was}, and {agent} would call it now.": agent != was,
+        f"{name}() declares other parameters by now.": declared != approval.declared,
+    }
+    return CallChanged(
+        approval.id,
+        " ".join(reason for reason, holds in why.items() if holds),
+        arguments=args,
+        agent=agent,
+        declared=declared,
+        made="" if same_as_made else made,
     )
 
 

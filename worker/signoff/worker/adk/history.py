@@ -49,6 +49,7 @@ class Confirmation:
         made: See `Origin.made`.
         doubtful: Whether a worker died while it made this call from code, so that it may have
             happened.
+        declared: What the tool declares; see `Approval.declared`.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Confirmation:
     nth: int = 0
     made: str = ""
     doubtful: bool = False
+    declared: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +303,7 @@ def require_same_call(
             "the answer cannot be given; submit the message anew."
         )
     if approval.state is State.APPROVED:
-        found = digest(call.name or "", call.args or {})
+        found = _digest(approval, call.name or "", call.args or {})
         if found != (approval.origin.made or approval.digest) and not (
             guarded and _is_of_old_code(asked, approval)
         ):
@@ -315,7 +317,16 @@ def _is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
     """Whether an approval is about suspended code, and is too old to say which call carries it."""
     code = claimed(asked.payload)
     made = approval.origin.made
-    return code is not None and not made and digest(code.tool, code.args) == approval.digest
+    return (
+        code is not None
+        and not made
+        and approval.digest_of(code.tool, code.args) == approval.digest
+    )
+
+
+def _digest(approval: Approval, tool: str, args: Mapping[str, Any]) -> str:
+    """Return the digest of a call in the session, to compare with that of an approval."""
+    return digest(tool, args) if approval.origin.made else approval.digest_of(tool, args)
 
 
 def _require_same_request(events: Sequence[Event], session: str, approval: Approval) -> None:
@@ -326,7 +337,7 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
             f"The question of approval {approval.id} {why}, in session {session}: the answer "
             "cannot be given to anybody. Submit the message anew."
         )
-    found = digest(request.tool, request.args)
+    found = _digest(approval, request.tool, request.args)
     if found != (approval.origin.made or approval.digest):
         raise DigestMismatch(
             f"Approval {approval.id} is for {approval.digest}, but the session's history has "

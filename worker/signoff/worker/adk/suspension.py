@@ -22,7 +22,6 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
-from signoff.core.payloads.digest import digest
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.history import asked_for, original_call
 from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
@@ -41,7 +40,7 @@ def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Susp
         return None
     call = original_call(events, approval.call.id)
     if not approval.origin.made and (
-        call is None or digest(call.name or "", call.args or {}) == approval.digest
+        call is None or approval.digest_of(call.name or "", call.args or {}) == approval.digest
     ):
         return None
     asked = asked_for(events, approval.origin.confirmation)

@@ -1,4 +1,4 @@
-"""The tools that run in this process: a freeze waits for them before it ends a turn.
+"""The tools that run in this process: what stops a turn waits for them first.
 
 ADK cancels the other calls of a turn when one of them raises. What was cut off in the middle would
 be in doubt.
@@ -12,16 +12,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NoReturn
 
-from signoff.core.base.errors import Frozen
+from signoff.core.base.errors import CallChanged, Frozen
 
 _Session = tuple[str, str, str]
 _Ended = asyncio.Event
+
+Cause = Frozen | CallChanged
+"""What stops a turn that goes on later, where it was."""
 
 _inside: ContextVar[tuple[_Ended, ...]] = ContextVar("signoff_inside", default=())
 """The tools that the present code runs inside of: an agent that is a tool calls others."""
 
 
-class TurnFrozen(BaseException):
+class TurnStopped(BaseException):
     """Ends a turn as the death of its worker would, so that it is taken up where it was.
 
     Of an `Exception` ADK writes an event, behind which it takes the agent for done.
@@ -30,17 +33,17 @@ class TurnFrozen(BaseException):
         error: What it is ended by.
     """
 
-    def __init__(self, error: Frozen) -> None:
+    def __init__(self, error: Cause) -> None:
         super().__init__(str(error))
         self.error = error
 
 
 class Working:
-    """Knows which tools of a session run, and lets a freeze end its turn between two of them."""
+    """Knows which tools of a session run, and ends its turn between two of them."""
 
     def __init__(self) -> None:
         self._busy: dict[_Session, set[_Ended]] = {}
-        self._freezing: dict[_Session, Frozen] = {}
+        self._stopping: dict[_Session, Cause] = {}
 
     @contextmanager
     def on(self, session: _Session) -> Iterator[None]:
@@ -59,27 +62,27 @@ class Working:
                 self._busy.pop(session, None)
 
     async def require_going(self, session: _Session) -> None:
-        """Let no further tool of a turn start that a freeze is about to end.
+        """Let no further tool of a turn start that is about to be stopped.
 
         Raises:
-            TurnFrozen: It is, and the tools that ran have ended.
+            TurnStopped: It is, and the tools that ran have ended.
         """
-        if error := self._freezing.get(session):
+        if error := self._stopping.get(session):
             await self.end(session, error)
 
-    async def end(self, session: _Session, error: Frozen) -> NoReturn:
+    async def end(self, session: _Session, error: Cause) -> NoReturn:
         """End a turn, once all its tools have ended but for those that wait for this.
 
         Raises:
-            TurnFrozen: Always.
+            TurnStopped: Always.
         """
-        self._freezing.setdefault(session, error)
+        self._stopping.setdefault(session, error)
         for one in _inside.get():
             one.set()
         while waiting := [one for one in self._busy.get(session, ()) if not one.is_set()]:
             await waiting[0].wait()
-        raise TurnFrozen(error)
+        raise TurnStopped(error)
 
     def forget(self, session: _Session) -> None:
         """Forget what a turn was ended by."""
-        self._freezing.pop(session, None)
+        self._stopping.pop(session, None)

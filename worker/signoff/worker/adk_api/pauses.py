@@ -218,6 +218,7 @@ class Pauses:
                 ToolCall(id=one.call_id, name=one.tool, args=one.args),
                 hint=one.hint,
                 template=one.payload,
+                request=published.message,
                 now=now,
                 hide=self.hide,
             )

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import httpx
 import idna
+
+if TYPE_CHECKING:
+    import httpx
 
 PORTS: Final = {"http": 80, "https": 443}
 
@@ -53,6 +55,8 @@ def target(url: object) -> Target:
     Raises:
         ValueError: It is no URL with http or https and a host, or says who asks (``user@``).
     """
+    import httpx  # noqa: PLC0415 -- the settings need no client
+
     if not isinstance(url, str) or _UNSAFE.search(url):
         raise ValueError("it has blanks, control characters or backslashes")
     try:

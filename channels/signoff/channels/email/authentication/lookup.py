@@ -11,6 +11,8 @@ import dns.exception
 import dns.nameserver
 import dns.resolver
 
+from signoff.channels.email.authentication.settings import host_and_port
+
 _CACHED: Final = 1000
 _MOST_RECORDS: Final = 10
 _LARGEST: Final = 4096
@@ -71,15 +73,6 @@ class Txt:
             resolver.cache = dns.resolver.LRUCache(_CACHED)
             self._resolver = resolver
         return self._resolver
-
-
-def host_and_port(server: str) -> tuple[str, int]:
-    """Split ``192.0.2.1``, ``192.0.2.1:5353``, ``2001:db8::1`` or ``[2001:db8::1]:5353``."""
-    if server.startswith("["):
-        host, _, port = server[1:].partition("]")
-        return host, int(port.removeprefix(":") or 53)
-    host, _, port = server.rpartition(":") if server.count(":") == 1 else (server, "", "53")
-    return host, int(port)
 
 
 def _server(server: str) -> dns.nameserver.Nameserver:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from signoff.channels.email.authentication.authenticator import Authenticator
-from signoff.channels.email.authentication.lookup import Txt, host_and_port
 from signoff.core.policies.policy import EmailProof
+
+if TYPE_CHECKING:
+    from signoff.channels.email.authentication.authenticator import Authenticator
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -18,6 +19,15 @@ def _authserv_id(text: str) -> str:
     if not set(text.lower()) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-_"):
         raise ValueError(f"{text!r} is not the name of a server like mx.example.com")
     return text
+
+
+def host_and_port(server: str) -> tuple[str, int]:
+    """Split ``192.0.2.1``, ``192.0.2.1:5353``, ``2001:db8::1`` or ``[2001:db8::1]:5353``."""
+    if server.startswith("["):
+        host, _, port = server[1:].partition("]")
+        return host, int(port.removeprefix(":") or 53)
+    host, _, port = server.rpartition(":") if server.count(":") == 1 else (server, "", "53")
+    return host, int(port)
 
 
 def _nameserver(text: str) -> str:
@@ -63,7 +73,7 @@ class AuthenticationSettings(BaseModel):
         timeout: Seconds for one DNS query.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     require: EmailProof | None = None
     authserv_id: AuthservId = ""
@@ -79,6 +89,11 @@ class AuthenticationSettings(BaseModel):
         Args:
             dkim: Whether signatures are verified here.
         """
+        from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415 -- dnspython
+            Authenticator,
+        )
+        from signoff.channels.email.authentication.lookup import Txt  # noqa: PLC0415
+
         return Authenticator(
             authserv_id=self.authserv_id,
             relays=self.relays,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from http import HTTPStatus
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
-import httpx
 import structlog
 
 from signoff.broker.ledger.ledger import Ledger
@@ -67,7 +68,7 @@ class Tokens:
         asked_at = asyncio.get_running_loop().time()
         status, answer = await self._ask()
         token = answer.get("access_token")
-        if status != httpx.codes.OK:
+        if status != HTTPStatus.OK:
             raise self._refusal(status, answer)
         if not isinstance(token, str) or not token or not (token.isascii() and token.isprintable()):
             raise MailboxRefused(f"{self._where} answered without an access token.")
@@ -93,6 +94,8 @@ class Tokens:
             form |= {"grant_type": "refresh_token", "refresh_token": self._refresh_token}
         else:
             form["grant_type"] = "client_credentials"
+        import httpx  # noqa: PLC0415 -- most mailboxes take a password
+
         body = b""
         try:
             async with (
@@ -121,7 +124,7 @@ class Tokens:
             or "no reason"
         )
         text = f"{self._where} gives no token: {status} {reason}."
-        passes = status >= httpx.codes.INTERNAL_SERVER_ERROR or status in _PASSING
+        passes = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING
         if passes or answer.get("error") == "temporarily_unavailable":
             return MailboxUnavailable(text)
         return MailboxRefused(
@@ -141,7 +144,7 @@ class Tokens:
 
     @property
     def _host(self) -> str:
-        return httpx.URL(self._settings.token_url).host
+        return urlsplit(self._settings.token_url).hostname or ""
 
     @property
     def _where(self) -> str:
@@ -149,4 +152,4 @@ class Tokens:
 
 
 _REASONS: Final = ("error", "error_description")
-_PASSING: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})
+_PASSING: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})

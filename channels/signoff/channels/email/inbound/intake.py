@@ -132,6 +132,7 @@ class Intake:
         required: What must be proven about an answer whose policy does not say.
         key: Makes the codes in our Message-IDs; without it anybody could.
         rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
+        absence_page: Where people say that they are away, "" where there is no page.
     """
 
     def __init__(
@@ -146,12 +147,13 @@ class Intake:
         required: EmailProof = EmailProof.TOKEN_FROM,
         key: MessageKey | None = None,
         rewriting: Collection[str] = (),
+        absence_page: str = "",
     ) -> None:
         self._key = key
         self._rewriting = tuple(rewriting)
         self._decisions = decisions
         self._ledger = decisions.ledger
-        self._answers = Answers(decisions)
+        self._answers = Answers(decisions, absence_page=absence_page)
         self._automatic_mail = AutomaticMail(decisions.ledger)
         self._mailbox = mailbox
         self._sent_lines = sent_lines

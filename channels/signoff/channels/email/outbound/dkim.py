@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Final
 
 import dkim
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from pydantic import AfterValidator, model_validator
 
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.web.settings import Table
+from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.core.base.errors import ConfigError
 
 _SMALLEST_KEY: Final = 2048  # RFC 8301, section 3.2, asks signers for no less
@@ -25,45 +24,6 @@ _SIGNED: Final = (
 """The fields that are signed, whether they are there or not: none can be added later."""
 _TWICE: Final = (b"from", b"to", b"subject", b"date", b"reply-to")
 """Of these no second one can be put on top (RFC 6376, section 8.15)."""
-
-
-def _label(text: str) -> str:
-    allowed = set("abcdefghijklmnopqrstuvwxyz0123456789-._")
-    if not set(text.lower()) <= allowed or text.startswith(".") or text.endswith("."):
-        raise ValueError(f"{text!r} is not a name in the DNS")
-    return text.lower()
-
-
-Label = Annotated[str, AfterValidator(_label)]
-
-
-class DkimSettings(Table):
-    """Signoff's own DKIM signature, if no relay signs.
-
-    Attributes:
-        domain: The signing domain: that of ``sender``, or a parent of it. If empty, Signoff does
-            not sign.
-        selector: The selector of the public key in the DNS: ``SELECTOR._domainkey``.
-        key: A file with the private key in PEM: RSA with at least 2048 bits, or Ed25519.
-    """
-
-    domain: Label = ""
-    selector: Label = ""
-    key: Path | None = None
-
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
-        if len({bool(self.domain), bool(self.selector), self.key is not None}) > 1:
-            raise ValueError("domain, selector and key come together: set all or none")
-        return self
-
-    def signer(self) -> Signer | None:
-        """Return what signs, None where nothing is to be signed.
-
-        Raises:
-            ConfigError: The key cannot be read or used.
-        """
-        return None if self.key is None else Signer(self, self.key)
 
 
 class Signer:

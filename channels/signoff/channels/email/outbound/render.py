@@ -142,10 +142,11 @@ def is_whole(card: Card) -> bool:
     # A field stands in the button's link too, percent-encoded.
     fields = sum(8 * _size(row.name + row.value) + _size(row.note) for row in card.fields)
     said = sum(_size(one.who) + _size(one.text) for one in card.comments)
+    said += sum(_size(who) + _size(text) for who, text in card.remarks)
     lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
     lines = (*lines, card.escalated)
     frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
-    frame += _A_LINE * (len(card.comments) + len(card.warnings))
+    frame += _A_LINE * (len(card.comments) + len(card.warnings) + len(card.remarks))
     texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))
     return rows <= _ROOM and frame + rows + fields + texts <= _LARGEST
 

@@ -36,6 +36,10 @@ _NO_FACTOR: Final = (
 )
 _NO_PASSKEY: Final = "This needs your passkey. Press its button first."
 _RENAMED: Final = "signoff_session"
+_WAY: Final = "signoff_way"
+_REMEMBERED: Final = timedelta(days=400)
+_TRIED: Final = {f"{ROOT}/sign-in": How.CODE, f"{ROOT}/sign-in/passkey": How.PASSKEY}
+"""What was tried where the page to sign in is the answer to a form."""
 
 LIVE: Final = "signoff-live"
 """The header of requests that a page makes automatically."""
@@ -98,11 +102,12 @@ class AuthContext:
     def __init__(self, decisions: Decisions, settings: InboxSettings) -> None:
         self._decisions = decisions
         self.settings = settings
-        self.factors = Factors(decisions.ledger, settings.secret_key)
+        self.factors = Factors(decisions.ledger, settings.secret_key, settings.secret_key_previous)
         self.sessions = Sessions(decisions.ledger, settings)
         self.sign_in = SignIn(self.factors, Throttle(decisions.ledger.store), decisions.directory)
         # Browsers take this prefix only over TLS, and then from no other host and no other path.
         self.cookie = "__Host-signoff" if settings.secure else "signoff"
+        self._last = f"{self.cookie}-way"
 
     async def of(self, request: Request, *, used: bool = True) -> Visit:
         """Return the visit that a request is part of.
@@ -225,6 +230,7 @@ class AuthContext:
         )
         await self.sessions.end(request.cookies.get(self.cookie, ""))
         setattr(request.state, _RENAMED, name)
+        setattr(request.state, _WAY, how.value)
 
     async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
         """Return what the audit keeps of who somebody is, beside what they do."""
@@ -234,17 +240,24 @@ class AuthContext:
         return {"signed_in": session.how.value, **factor}
 
     def sign_in_page(
-        self, to: str, *, address: str = "", status: int = 200, alert: str = ""
+        self, request: Request, to: str, *, address: str = "", status: int = 200, alert: str = ""
     ) -> Response:
-        """Return the page to sign in, which leads to a path of ours."""
-        company = self.settings.oidc
+        """Return the page to sign in, which leads to a path of ours.
+
+        It opens with the way that was just tried or that this browser used last, else with the
+        mailed link.
+        """
+        company, ways = self.settings.oidc, self.settings.sign_in
+        tried = _TRIED.get(request.url.path) if request.method == "POST" else None
+        last = request.cookies.get(self._last, "")
+        first = next((one for one in (tried, last, How.LINK) if one in ways), ways[0])
         return page(
             "sign_in",
             status=status,
             next=to,
             address=address,
             alert=alert,
-            ways=self.settings.sign_in,
+            ways=sorted(ways, key=lambda one: one != first),
             company=company.name if company is not None else "",
             passkeys="passkey" in self.settings.sign_in and self.settings.has_passkeys,
         )
@@ -280,6 +293,8 @@ class AuthContext:
             answer = await _answered(handler, request)
             if name := getattr(request.state, _RENAMED, ""):
                 self.keep(answer, name)
+            if way := getattr(request.state, _WAY, ""):
+                self.keep(answer, way, cookie=self._last, lasts=_REMEMBERED)
             return answer
 
         return with_pages

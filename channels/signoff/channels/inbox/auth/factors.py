@@ -11,14 +11,16 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import pyotp
 import structlog
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import SecretStr
 
 from signoff.broker.ledger.change import Change
@@ -69,12 +71,13 @@ class Factors:
     Args:
         ledger: Where they are kept.
         key: Seals their secrets.
+        previous: The key before it, which opens what it has sealed; None or "" for none.
 
     Raises:
         ConfigError: There is none.
     """
 
-    def __init__(self, ledger: Ledger, key: SecretStr) -> None:
+    def __init__(self, ledger: Ledger, key: SecretStr, previous: SecretStr | None = None) -> None:
         if not key.get_secret_value():
             raise ConfigError(
                 "secret_key is not set here: it seals the secrets of second factors. Set "
@@ -82,8 +85,8 @@ class Factors:
                 key="inbox.secret_key",
             )
         self._ledger = ledger
-        digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
-        self._fernet = Fernet(base64.urlsafe_b64encode(digest))
+        keys = [_fernet(one) for one in (key, previous) if one and one.get_secret_value()]
+        self._present, self._fernet = keys[0], MultiFernet(keys)
         # Checked in the place of a secret that is not there, so that it takes as long.
         self._nobody = Enrolment(0, self._seal("", pyotp.random_base32()), 0)
 
@@ -116,6 +119,36 @@ class Factors:
             change.note([await _event(self._ledger, What.ENROLLED, person.id, by)])
         )
         return pyotp.TOTP(secret).provisioning_uri(name=person.email, issuer_name=ISSUER)
+
+    async def reseal(self) -> tuple[list[str], list[str]]:
+        """Seal with the present key what an earlier one has sealed.
+
+        Returns:
+            The ids of the people whose secrets were sealed anew, and of those whose secrets neither
+            key opens.
+        """
+        done, lost = [], []
+        for person in await _with_app(self._ledger):
+            match await self._ledger.decide_again(partial(self._reseal, person)):
+                case True:
+                    done.append(person)
+                case None:
+                    lost.append(person)
+        return done, lost
+
+    async def _reseal(self, person: str) -> bool | None:
+        found = await _find(self._ledger, person)
+        if found is None:
+            return False
+        with suppress(InvalidToken):
+            self._present.decrypt(found.sealed)
+            return False
+        try:
+            anew = self._fernet.rotate(found.sealed.encode()).decode()
+        except InvalidToken:
+            return None
+        await self._put(person, replace(found, sealed=anew))
+        return True
 
     async def has(self, person: str) -> bool:
         """Say whether a person has an authenticator app."""
@@ -197,10 +230,22 @@ async def unenroll(ledger: Ledger, person: str, *, by: str) -> bool:
     return await ledger.decide_again(attempt)
 
 
-async def enrolled(ledger: Ledger) -> list[str]:
-    """Return the ids of the people who have a second factor, in their order."""
-    apps = {key.removeprefix(_KEYS) for key in await ledger.store.keys(_KEYS, "string")}
-    return sorted(apps | await with_passkeys(ledger))
+async def enrolled(ledger: Ledger, people: Iterable[str]) -> list[str]:
+    """Return who of some people, by their ids, has a second factor, in the order of the ids."""
+    ids = sorted(people)
+    apps = await ledger.store.read([_KEYS + one for one in ids])
+    able = await with_passkeys(ledger, ids)
+    return [one for one, app in zip(ids, apps, strict=True) if app is not None or one in able]
+
+
+async def _with_app(ledger: Ledger) -> list[str]:
+    keys = await ledger.store.keys(_KEYS, "string")
+    return sorted(key.removeprefix(_KEYS) for key in keys)
+
+
+def _fernet(key: SecretStr) -> Fernet:
+    digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(digest))
 
 
 async def _find(ledger: Ledger, person: str) -> Enrolment | None:

@@ -59,7 +59,7 @@ class LinkPages(Pages):
                 peer=peer_of(request),
             )
         except TooManyAttempts:
-            return self._auth.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
+            return self._auth.sign_in_page(request, to, address=address, status=429, alert=TOO_MANY)
         answer = page("link_sent", address=address, minutes=int(LASTS.total_seconds() // 60))
         # Longer than a link is good for: what is too old is then told so.
         self._auth.keep(answer, secret, cookie=self._cookie, lasts=2 * LASTS)

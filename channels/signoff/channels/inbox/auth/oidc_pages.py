@@ -57,12 +57,12 @@ class OidcPages(Pages):
         to = own_path(request.query_params.get("next", ""))
         peer = hashed(network_of(peer_of(request)))
         if not await self._throttle.allow(Rule(f"tries:oidc:peer:{peer}", *_PEER_LIMIT)):
-            return self._auth.sign_in_page(to, status=429, alert=TOO_MANY)
+            return self._auth.sign_in_page(request, to, status=429, alert=TOO_MANY)
         secret = new_secret(request.cookies.get(self._cookie, ""))
         try:
             place = await self._openid.begin(to=to, secret=secret)
         except SignInError as error:
-            return self._auth.sign_in_page(to, status=502, alert=str(error))
+            return self._auth.sign_in_page(request, to, status=502, alert=str(error))
         answer = go(place)
         self._auth.keep(answer, secret, cookie=self._cookie, lasts=LASTS)
         return answer

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
@@ -100,9 +100,10 @@ async def drop_passkeys(ledger: Ledger, change: Change, person: str) -> int:
     return len(found)
 
 
-async def with_passkeys(ledger: Ledger) -> set[str]:
-    """Return the ids of the people who have passkeys."""
-    return {key.removeprefix(_ALL) for key in await ledger.store.keys(_ALL, "zset")}
+async def with_passkeys(ledger: Ledger, people: Sequence[str]) -> set[str]:
+    """Return who of some people, by their ids, has passkeys."""
+    extents = await ledger.store.extents([_ALL + one for one in people])
+    return {one for one, (count, _) in zip(people, extents, strict=True) if count}
 
 
 async def invite(ledger: Ledger, person: str, *, by: str) -> str:

@@ -14,26 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import structlog
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
-from webauthn.helpers.exceptions import WebAuthnException
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    AuthenticatorTransport,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -49,14 +33,17 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import Conflict
 from signoff.core.directory.people import Directory, Person
 
+if TYPE_CHECKING:
+    from signoff.channels.inbox.auth.ceremonies import Page
+
 log = structlog.get_logger(__name__)
 
 MOST: Final = 20
 """How many passkeys a person may have."""
 
 _LASTS: Final = timedelta(minutes=5)
-_FOREIGN: Final = (WebAuthnException, ValueError, TypeError, KeyError, RecursionError)
-"""What the library raises for what is no answer of an authenticator."""
+_FOREIGN: Final = (ValueError, TypeError, KeyError, RecursionError)
+"""What is raised for what is no answer of an authenticator."""
 
 
 class PasskeyRefused(Exception):
@@ -88,8 +75,7 @@ class Passkeys:
 
     def __init__(self, ledger: Ledger, settings: InboxSettings) -> None:
         self._ledger = ledger
-        self._origin = settings.url
-        self._host = urlsplit(settings.url).hostname or ""
+        self._url = settings.url
         self._secret = settings.secret_key.get_secret_value()
 
     async def offer_to_add(
@@ -108,20 +94,14 @@ class Passkeys:
         there = await passkeys_of(self._ledger, person.id)
         if len(there) >= MOST:
             raise PasskeyRefused(f"You have {MOST} passkeys. Remove one first.")
-        options = generate_registration_options(
-            rp_id=self._host,
-            rp_name="Signoff",
-            user_id=handle_of(person.id, self._secret),
-            user_name=person.email,
-            user_display_name=person.shown,
-            challenge=await self._challenge(For.ADD, session.id, invitation),
-            authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.PREFERRED,
-                user_verification=UserVerificationRequirement.REQUIRED,
-            ),
-            exclude_credentials=_named(there),
+        challenge = await self._challenge(For.ADD, session.id, invitation)
+        return self._page.offer_to_add(
+            challenge,
+            there,
+            handle=handle_of(person.id, self._secret),
+            address=person.email,
+            shown=person.shown,
         )
-        return options_to_json(options)
 
     async def add(self, session: Session, person: Person, answer: str, name: str) -> None:
         """Add the passkey that a browser has made.
@@ -131,17 +111,15 @@ class Passkeys:
         """
         challenge = await self._answered(For.ADD, session.id, answer)
         try:
-            made = verify_registration_response(
-                credential=answer,
-                expected_challenge=challenge.plain,
-                expected_rp_id=self._host,
-                expected_origin=self._origin,
-                require_user_verification=True,
-            )
+            made = self._page.added(challenge.plain, answer)
             found = json.loads(answer)["response"].get("transports") or ()
         except _FOREIGN as error:
             raise _refused("adding", person.id, error) from error
-        now, known = await self._ledger.now(), set(AuthenticatorTransport)
+        from webauthn.helpers import bytes_to_base64url  # noqa: PLC0415 -- as `_page`
+
+        from signoff.channels.inbox.auth.ceremonies import known_transports  # noqa: PLC0415
+
+        now = await self._ledger.now()
         one = Passkey(
             id=bytes_to_base64url(made.credential_id),
             version=0,
@@ -150,7 +128,7 @@ class Passkeys:
             count=made.sign_count,
             name=name,
             added=now,
-            transports=tuple(str(way) for way in found if way in known),
+            transports=known_transports(found),
         )
         change = one.put(challenge.used)
         if challenge.invitation is not None:
@@ -207,14 +185,14 @@ class Passkeys:
             raise PasskeyRefused("That passkey is nobody's who is in the directory.")
         return person, change
 
+    @property
+    def _page(self) -> Page:
+        from signoff.channels.inbox.auth.ceremonies import Page  # noqa: PLC0415 -- webauthn: 6 MB
+
+        return Page(urlsplit(self._url).hostname or "", self._url)
+
     async def _offer(self, what: For, session: str, there: Sequence[Passkey]) -> str:
-        options = generate_authentication_options(
-            rp_id=self._host,
-            challenge=await self._challenge(what, session),
-            allow_credentials=_named(there),
-            user_verification=UserVerificationRequirement.REQUIRED,
-        )
-        return options_to_json(options)
+        return self._page.offer_to_sign(await self._challenge(what, session), there)
 
     async def _checked(self, what: For, session: str, answer: str) -> tuple[Passkey, Change]:
         """Return the passkey that has signed, and the change that notes its use."""
@@ -226,15 +204,7 @@ class Passkeys:
         if one is None:
             raise PasskeyRefused("That passkey is not known here. Sign in by another way.")
         try:
-            signed = verify_authentication_response(
-                credential=answer,
-                expected_challenge=challenge.plain,
-                expected_rp_id=self._host,
-                expected_origin=self._origin,
-                credential_public_key=base64url_to_bytes(one.public),
-                credential_current_sign_count=one.count,
-                require_user_verification=True,
-            )
+            signed = self._page.signed(challenge.plain, answer, one)
         except _FOREIGN as error:
             # A count that does not grow may be a copy of the key.
             raise _refused("signing", one.person, error) from error
@@ -281,17 +251,9 @@ class Passkeys:
             raise PasskeyRefused("This is used already. Try again.") from error
 
 
-def _named(there: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
-    return [
-        PublicKeyCredentialDescriptor(
-            id=base64url_to_bytes(one.id),
-            transports=[AuthenticatorTransport(way) for way in one.transports] or None,
-        )
-        for one in there
-    ]
-
-
 def _challenge_in(answer: Mapping[str, Any]) -> bytes:
+    from webauthn.helpers import base64url_to_bytes  # noqa: PLC0415 -- as `_page`
+
     client_data = json.loads(base64url_to_bytes(answer["response"]["clientDataJSON"]))
     return base64url_to_bytes(client_data["challenge"])
 

@@ -171,9 +171,9 @@ class SecurityPages(Pages):
             )
             await self._auth.begin(request, person, how=How.PASSKEY, factor="passkey", also=used)
         except PasskeyRefused as error:
-            return self._auth.sign_in_page(to, status=401, alert=str(error))
+            return self._auth.sign_in_page(request, to, status=401, alert=str(error))
         except Conflict:
-            return self._auth.sign_in_page(to, status=401, alert=_USED)
+            return self._auth.sign_in_page(request, to, status=401, alert=_USED)
         return go(to)
 
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:

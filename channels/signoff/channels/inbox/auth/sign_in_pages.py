@@ -34,7 +34,7 @@ class SigningPages(Pages):
 
     async def shown(self, request: Request) -> Response:
         """Show the ways to sign in."""
-        return self._auth.sign_in_page(own_path(request.query_params.get("next", "")))
+        return self._auth.sign_in_page(request, own_path(request.query_params.get("next", "")))
 
     async def sign_in(self, request: Request) -> Response:
         """Sign somebody in, under a new session name whatever there was before."""
@@ -46,9 +46,9 @@ class SigningPages(Pages):
                 address, form.get("code", ""), peer=peer_of(request)
             )
         except TooManyAttempts:
-            return auth.sign_in_page(to, address=address, status=429, alert=TOO_MANY)
+            return auth.sign_in_page(request, to, address=address, status=429, alert=TOO_MANY)
         if found is None:
-            return auth.sign_in_page(to, address=address, status=401, alert=_WRONG)
+            return auth.sign_in_page(request, to, address=address, status=401, alert=_WRONG)
         await auth.begin(request, found, how=How.CODE, factor="totp")
         return go(to)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from signoff.channels.form_fields import fields
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
+from signoff.channels.inbox.pages.rows import OUTCOMES, QUIET
 from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live
 from signoff.channels.words.messages import moment
@@ -98,6 +100,8 @@ class ApprovalPages(Pages):
             history=history_of(here, run, events, person, directory, now=now, turns=turns),
             now=now,
             state=_state(here, shape, now, zone),
+            outcome=OUTCOMES.get(here.state, QUIET),
+            similar=urlencode({"tool": here.call.name, "app": here.origin.app}),
             moment=lambda at: moment(at, zone),
             controls=controls(
                 fields(here) if shape.may.decide else (),

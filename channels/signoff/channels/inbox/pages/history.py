@@ -30,21 +30,23 @@ _LONGEST: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that happened, or will: when, what, and why."""
+    """One thing that happened, or will: when, what, why, and how it looks."""
 
     at: datetime
     what: str
     why: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """Somebody who has answered, or is asked: the name, and where that stands."""
+    """Somebody who has answered, or is asked: the name, where that stands, and how it looks."""
 
     who: str
     what: str
     at: datetime | None = None
     why: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,21 @@ _sentence: Final = partial(sentence, "history.toml")
 
 def _past(event: Event, names: _Names) -> Moment:
     why = event.why if event.what is not What.ASKED else ""
-    return Moment(event.at, _words(event, names), shown(why)[:_LONGEST])
+    return Moment(event.at, _words(event, names), shown(why)[:_LONGEST], _looks(event))
+
+
+_KINDS: Final = {
+    **dict.fromkeys((What.APPROVED, What.FINISHED, What.RESUMED, What.GRANTED), "yes"),
+    **dict.fromkeys((What.REJECTED, What.UNDELIVERED, What.REFUSED_ANSWER, What.VOIDED), "no"),
+    **dict.fromkeys((What.TIMED_OUT, What.OVERDUE, What.ESCALATED, What.EXPIRED), "late"),
+}
+
+
+def _looks(event: Event) -> str:
+    """Return how an entry looks: ``yes``, ``no``, ``late`` or ""."""
+    if event.what is What.VOTED:
+        return "yes" if event.more.get("verdict") == "approve" else "no"
+    return _KINDS.get(event.what, "")
 
 
 def _words(event: Event, names: _Names) -> str:
@@ -191,7 +207,8 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
         instead = vote.stands_for not in {"", vote.by}
         for_whom = f" for {names(vote.stands_for)}" if instead else ""
         said = f"{'approved' if yes else 'rejected'}{for_whom} by {vote.decision.channel}"
-        yield Voice(names(vote.by), said, vote.decision.at, shown(vote.decision.reason))
+        reason = shown(vote.decision.reason)
+        yield Voice(names(vote.by), said, vote.decision.at, reason, "yes" if yes else "no")
     if approval.state is not State.PENDING:
         yield from _decider(approval, names)
         return
@@ -216,7 +233,11 @@ def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
         return
     said = "proposed other values" if decision.proposal is not None else _ANSWERED[approval.state]
     yield Voice(
-        names(decision.by), f"{said} by {decision.channel}", decision.at, shown(decision.reason)
+        names(decision.by),
+        f"{said} by {decision.channel}",
+        decision.at,
+        shown(decision.reason),
+        "yes" if approval.state is State.APPROVED else "no",
     )
 
 
@@ -264,6 +285,8 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
     what = _sentence("handoff", approval.handoff.value)
     if what is None or approval.state is State.SUPERSEDED:
         return None
+    if approval.program is not None and approval.state is not State.APPROVED:
+        return None  # the program starts nothing, and reports nothing
     secrets = hidden_texts(approval)
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(

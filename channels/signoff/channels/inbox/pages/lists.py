@@ -23,7 +23,7 @@ from signoff.channels.inbox.pages.filters import (
     WAITING,
     Wanted,
 )
-from signoff.channels.inbox.pages.rows import When, line, names, queues_seen
+from signoff.channels.inbox.pages.rows import When, by_day, line, names, queues_seen
 from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live
@@ -77,8 +77,8 @@ class _Source:
 
 
 _OF_ONE: Final = {
-    Sort.OLDEST: ("", True),
     Sort.DUE: ("waiting", True),
+    Sort.OLDEST: ("", True),
     Sort.NEWEST: ("", False),
 }
 _OF_ALL: Final = {
@@ -202,16 +202,19 @@ class ListPages(Pages):
         index, usual = source.index.replace("{person}", person.id), next(iter(source.orders))
         wanted = Wanted.of(visit.request.query_params, sort=usual)
         ((count, _),) = await self._ledger.store.extents([index or "approvals"])
-        by, rising = source.orders.get(wanted.sort, source.orders[usual])
-        unsorted = bool(by) and count > SORTED
+        sort = wanted.sort if wanted.sort in source.orders else usual
+        unsorted = bool(source.orders[sort][0]) and count > SORTED
         if unsorted:
-            by, rising = source.orders[usual]
+            sort = next(one for one, (by, _) in source.orders.items() if not by)
+        by, rising = source.orders[sort]
 
+        may_be = wanted.filter_of_records(directory)
         listed = (
             partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
             if index
             else partial(listing.requests, self._ledger, person, rising=rising)
         )
+        listed = partial(listed, may_be=may_be)
 
         def keep(one: Approval) -> bool:
             return (
@@ -222,6 +225,7 @@ class ListPages(Pages):
 
         part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
         queues = [one for one in queues_seen(person, directory) if index != one]
+        lines = [line(one, person, directory, now) for one in part.found]
         return visit.page(
             "list",
             here=source.section or source.here,
@@ -229,13 +233,15 @@ class ListPages(Pages):
             source=source,
             count=count if source.counts else 0,
             frozen=[frozen_words(one) for one in directory.freezes],
-            lines=[line(one, person, directory, now) for one in part.found],
+            batchable=any(one.batchable for one in lines),
+            groups=by_day(lines) if sort is Sort.DUE else [("", lines)] if lines else [],
             wanted=wanted,
             first=_address(source, wanted),
             then=_address(source, wanted, part.then) if part.then is not None else "",
             itself=_address(source, wanted, wanted.after),
             cut=part.looked if part.then is not None and len(part.found) < SHOWN else 0,
-            unsorted=SORTED if unsorted else 0,
+            unsorted=f"{SORTED:,}" if unsorted else "",
+            sorted_by=SORTS[sort],
             sorts={one: SORTS[one] for one in source.orders},
             dues=DUES if source.states is not ENDED else {},
             queues=[one.removeprefix(QUEUE) for one in queues],

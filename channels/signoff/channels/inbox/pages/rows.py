@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final
+from itertools import groupby
+from typing import Final, NamedTuple
 
 from signoff.broker.backlog import names_for, names_of
 from signoff.channels.inbox.settings import page_of
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.base.durations import roughly
-from signoff.core.cards.card import card, one_line, unbroken
+from signoff.core.cards.card import Card, card, one_line, unbroken
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
-_LONGEST: Final = 140
+_LONGEST: Final = 240
 _MOST_NAMES: Final = 3
 _SOON: Final = timedelta(hours=1)
+_TODAY: Final = timedelta(hours=8)
+
+
+class Look(NamedTuple):
+    """How an ended approval looks: the class of its chip and banner, and an icon."""
+
+    kind: str
+    icon: str
+
+
+QUIET: Final = Look("quiet", "○")
+OUTCOMES: Final = {
+    State.APPROVED: Look("yes", "✓"),
+    State.REJECTED: Look("no", "✕"),
+    State.TIMED_OUT: Look("late", "!"),
+}
+"""How ended approvals look; others are `QUIET`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +83,15 @@ class Line:
         requester: Who asked.
         since: When it was opened.
         due: When the present level ends; None where it stays open, or has ended.
+        urgency: How the deadline looks: ``late``, ``soon``, ``today`` or "".
+        day: The day on which it is due, as a heading.
         ended: When it ended; None where it waits.
         waits_on: Whose answer it waits for.
         level: What the level is called, and how many of how many have approved.
         chips: What stands out.
         batchable: Whether the person may approve it together with others.
+        at_once: The digest, where it may be approved from the list, which shows all of the call;
+            "" elsewhere.
     """
 
     id: str
@@ -79,11 +101,14 @@ class Line:
     requester: str
     since: When | None
     due: When | None
+    urgency: str
+    day: str
     ended: When | None
     waits_on: str
     level: str
     chips: tuple[Chip, ...]
     batchable: bool
+    at_once: str
 
 
 def line(approval: Approval, person: Person, directory: Directory, now: datetime) -> Line:
@@ -91,20 +116,53 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     shape, pending = card(approval, directory), approval.state is State.PENDING
     parts = (shape.level, shape.progress) if pending else ()
     decision, zone = approval.decision, directory.zone_of(person.id)
+    what = ", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)
+    batchable = approval.batchable and may_answer(approval, person, directory, now)
+    hides = shape.warnings or shape.hint or shape.hides or len(what) > _LONGEST
+    awaited = approval.ballot.awaited if pending else ()
+    others = names((one for one in awaited if one != person.id), directory)
+    mine = person.id in awaited
+    due = approval.deadline if pending else None
     return Line(
         id=approval.id,
         path=page_of(approval.id),
         title=shape.line,
-        what=_shortened(", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)),
+        what=_shortened(what),
         requester=shape.requester,
         since=When.of(approval.opened_at, now, zone),
-        due=When.of(approval.deadline, now, zone) if pending else None,
+        due=When.of(due, now, zone),
+        urgency=_urgency(due, now),
+        day=_day(due, now, zone) if pending else "",
         ended=When.of(decision.at, now, zone) if decision is not None else None,
-        waits_on=names(approval.ballot.awaited, directory) if pending else "",
+        waits_on=f"{'Also asked:' if mine else 'Waiting for'} {others}" if others else "",
         level=" · ".join(filter(None, parts)),
-        chips=tuple(_chips(approval, person, directory, now)),
-        batchable=approval.batchable and may_answer(approval, person, directory, now),
+        chips=tuple(_chips(approval, shape, person, directory, now)),
+        batchable=batchable,
+        at_once=approval.digest if batchable and not hides else "",
     )
+
+
+def by_day(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+    """Return lines that are sorted by when they are due, in groups of a day each."""
+    return [(day, list(group)) for day, group in groupby(lines, key=lambda one: one.day)]
+
+
+def _urgency(due: datetime | None, now: datetime) -> str:
+    if due is None:
+        return ""
+    left = due - now
+    return "late" if left <= timedelta() else "soon" if left < _SOON else "today" * (left < _TODAY)
+
+
+def _day(due: datetime | None, now: datetime, zone: tzinfo) -> str:
+    """Name the day on which something is due, by the clock of the reader."""
+    if due is None:
+        return "No deadline"
+    if due <= now:
+        return "Overdue"
+    day, today = due.astimezone(zone).date(), now.astimezone(zone).date()
+    near = {today: "Due today", today + timedelta(days=1): "Due tomorrow"}
+    return near.get(day, f"Due {day:%a} {day.day} {day:%b %Y}")
 
 
 def may_answer(approval: Approval, person: Person, directory: Directory, now: datetime) -> bool:
@@ -134,16 +192,19 @@ def queues_seen(person: Person, directory: Directory) -> list[str]:
 
 
 def _chips(
-    approval: Approval, person: Person, directory: Directory, now: datetime
+    approval: Approval, shape: Card, person: Person, directory: Directory, now: datetime
 ) -> Iterable[Chip]:
     if approval.state is not State.PENDING:
-        kinds = {State.APPROVED: "yes", State.REJECTED: "no", State.TIMED_OUT: "late"}
-        text = one_line(approval.outcome(directory))
-        yield Chip(text[:1].upper() + text[1:], kinds.get(approval.state, "quiet"))
+        text, look = one_line(approval.outcome(directory)), OUTCOMES.get(approval.state, QUIET)
+        yield Chip(f"{look.icon} {text[:1].upper()}{text[1:]}", look.kind)
     if approval.frozen_by(directory.freezes):
         yield Chip("Frozen", "late")
     if approval.state is not State.PENDING:
         return
+    if shape.warnings:
+        yield Chip("Look closely", "late")
+    if shape.escalated:
+        yield Chip("Escalated")
     if approval.step_of(person.id) is not None:
         yield Chip("Confirm your approval")
     elif approval.in_two_steps:
@@ -155,10 +216,8 @@ def _chips(
     if approval.open_question is not None:
         mine = approval.is_requester(person, directory)
         yield Chip("Question for you" if mine else "Waiting for the requester")
-    if approval.terms is not None and (approval.deadline is None or approval.is_late(now)):
+    if approval.terms is not None and approval.deadline is None:
         yield Chip("Overdue", "late")
-    elif approval.deadline is not None and approval.deadline - now < _SOON:
-        yield Chip("Due within the hour", "late")
 
 
 def _shortened(text: str) -> str:

@@ -21,7 +21,7 @@ _Read = TypeVar("_Read", bound=BaseModel)
 
 class _Part(BaseModel):
     # Slack adds keys without notice.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class _User(_Part):

@@ -239,7 +239,10 @@ def _standing(card: Card) -> Iterator[Block]:
 
 
 def _explanation(card: Card) -> Iterator[Block]:
-    """Yield what was said about it last, and who has claimed it."""
+    """Yield what was said before the call, what was said about it last, and who has claimed it."""
+    for said_by, text in card.remarks:
+        about = plain(f"{said_by} said before, unchecked:", NAME)
+        yield ContextBlock(elements=[about, plain(text, SECTION)])
     for one in card.comments[-_MOST_COMMENTS:]:
         who, at = plain(one.who, NAME), markup(date(one.at))
         yield ContextBlock(elements=[who, at, plain(one.text, SECTION)])

@@ -105,7 +105,8 @@ def list_(
         of = person_of(directory, mine).id if mine else ""
         index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
 
-        listed = partial(listing.approvals, ledger, index=index, rising=rising)
+        may_be = wanted.filter_of_records(directory)
+        listed = partial(listing.approvals, ledger, index=index, rising=rising, may_be=may_be)
 
         def keep(one: Approval) -> bool:
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)

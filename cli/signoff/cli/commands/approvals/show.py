@@ -307,6 +307,7 @@ def _facts(approval: Approval, directory: Directory) -> Iterable[tuple[str, str]
         "app": one_line(f"{origin.app} ({origin.agent})" if origin.agent else origin.app),
         "requester": one_line(_name(directory, origin.user)),
         "hint": shape.hint,
+        "requester said": shape.request,
         "agent said": shape.said,
         "policy": _policy(approval),
         "level": shape.level,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from signoff.broker.archive.erasure import Erased
     from signoff.broker.decisions import Decisions
     from signoff.broker.hand_over import HandedOver
-    from signoff.channels.inbox.auth.factors import Factors
     from signoff.channels.inbox.settings import InboxSettings
     from signoff.core.approvals.approval import Approval
     from signoff.core.directory.hours import Absence
@@ -46,10 +45,10 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
         from signoff.channels.inbox.auth.factors import enrolled  # noqa: PLC0415 -- cryptography
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415 -- rich
 
-        found = set(await enrolled(decisions.ledger))
         now = await decisions.ledger.now()
         directory = await decisions.people.directory()
         people = [*directory, *directory.inactive]
+        found = set(await enrolled(decisions.ledger, [one.id for one in people]))
         away = {one.id: one.absence(now) for one in people}
         if as_json:
             write_json(
@@ -205,7 +204,7 @@ def enroll(
     async def work(decisions: Decisions) -> str:
         from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
 
-        factors: Factors = Factors(decisions.ledger, settings.inbox.secret_key)
+        factors = Factors(decisions.ledger, settings.inbox.secret_key)
         who = person_of(decisions.directory, person)
         return await factors.enroll(who, by=_operator(), replace=replace)
 
@@ -261,6 +260,37 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         write_json({"person": person, "enrolled": False})
     else:
         say(f"All second factors of {person} were removed.")
+
+
+@app.command()
+def reseal(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """Encrypt the secrets of authenticator apps with secret_key, where its predecessor has.
+
+    Run it after all gateways have both keys. Nobody has to enrol again. Exits with 1 if there are
+    secrets that neither key opens.
+    """
+    inbox = settings_of(ctx).inbox
+
+    async def work(decisions: Decisions) -> tuple[list[str], list[str]]:
+        from signoff.channels.inbox.auth.factors import Factors  # noqa: PLC0415 -- cryptography
+
+        factors = Factors(decisions.ledger, inbox.secret_key, inbox.secret_key_previous)
+        return await factors.reseal()
+
+    done, lost = with_decisions(ctx, work)
+    if as_json:
+        write_json({"resealed": done, "lost": lost})
+    else:
+        say(f"Encrypted with secret_key: {', '.join(done) or 'nothing, it was so already'}.")
+        if lost:
+            say(
+                f"Neither key opens the secrets of {', '.join(lost)}: set secret_key_previous to "
+                "the key that has encrypted them, or enrol these people with --replace."
+            )
+        else:
+            say("secret_key_previous is not needed any more.")
+    if lost:
+        raise typer.Exit(1)
 
 
 @app.command("sign-out")

@@ -27,7 +27,7 @@ def create(
         list[str],
         typer.Option(
             help="A scope: runs:submit, runs:read, approvals:read, approvals:decide, "
-            "approvals:withdraw, audit:read, admin. May be given several times.",
+            "approvals:withdraw, audit:read, instances:manage, admin. May be given several times.",
         ),
     ],
     person: Annotated[

@@ -1,0 +1,314 @@
+"""Instances: the agents that ask, each with a credential, and maybe a receiver of notifications."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from pydantic import Field, TypeAdapter, ValidationError
+
+from signoff.broker import api_tokens
+from signoff.broker.decisions import Decisions
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.work import CancelRequests
+from signoff.channels.web.signatures import PREFIX
+from signoff.core.approvals.approval import State
+from signoff.core.approvals.moves import Actor
+from signoff.core.approvals.programs import Cancel
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import ApprovalError, ConfigError, RecordUnreadable
+from signoff.core.base.model import Value, read_stored, stored_json
+
+log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "aap"
+"""How the moves of programs come, in the audit."""
+
+KEPT: Final = timedelta(days=30)
+"""How long it is known that an instance was deleted, and that an update was made."""
+
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""What an instance may be called at the command line: it is also its app."""
+
+_KEY: Final = "instance:"
+_NAMESPACE: Final = uuid.UUID("5d0c7f0a-5a52-5a9e-8f7b-6161702d696e")
+
+
+class Receiver(Value):
+    """Where the notifications of an instance go.
+
+    Attributes:
+        url: Where to.
+        registration_id: What the receiver knows the secret by.
+        signing_secret: What they are signed with (``whsec_``).
+        since: Since when the instance has a receiver (UTC).
+        verified: Whether it has proven that it expects this registration; until then it is told
+            nothing.
+    """
+
+    url: str
+    registration_id: str
+    signing_secret: str = Field(repr=False)
+    since: datetime
+    verified: bool = True
+
+
+class Update(Value):
+    """An update that was made.
+
+    Attributes:
+        request: The SHA-256 of what was sent.
+        name: The name after it.
+        receiver: The receiver after it.
+        at: When (UTC).
+    """
+
+    request: str
+    name: str
+    receiver: Receiver | None = None
+    at: datetime
+
+
+class Instance(Value):
+    """An agent that asks.
+
+    Attributes:
+        id: A UUID.
+        name: What it is called.
+        app: The app as which it asks: what policies and grants name.
+        user: The requester, who never decides.
+        token: The id of its API token.
+        provisioner: The id of the API token that has made it, "" where the command line has.
+        request: The SHA-256 of what the provisioner sent.
+        receiver: Where its notifications go, None for nowhere.
+        updates: Updates by the hash of their keys.
+        created_at: When it was made (UTC).
+        deleted_at: When it was deleted (UTC).
+        version: Counts the commits.
+    """
+
+    id: str
+    name: str
+    app: str
+    user: str
+    token: str
+    provisioner: str = ""
+    request: str = ""
+    receiver: Receiver | None = None
+    updates: dict[str, Update] = Field(default_factory=dict)
+    created_at: datetime
+    deleted_at: datetime | None = None
+    version: int = 0
+
+    @property
+    def actor(self) -> Actor:
+        """Who it is in the audit."""
+        return Actor(None, CHANNEL, {"token": self.token, "instance": self.id}, known_as=self.name)
+
+
+_INSTANCE: Final = TypeAdapter(Instance)
+
+
+def instance_id(provisioner: str, key: str) -> str:
+    """Return the id of what a provisioner makes under an idempotency key (a UUID)."""
+    return str(uuid.uuid5(_NAMESPACE, f"{provisioner}\0{key}"))
+
+
+def seed_of(provisioner_token: str, instance: str) -> bytes:
+    """Return of what the credential of an instance is made.
+
+    Only its provisioner can make the same one again, which a repeated request has to: nobody
+    keeps it.
+    """
+    return hmac.digest(provisioner_token.encode(), f"aap:{instance}".encode(), "sha256")
+
+
+def app_of(name: str) -> str:
+    """Return the app as which an instance of any name asks: letters, digits, ``_`` and ``-``."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
+    return (plain if NAME.match(plain) else f"i-{plain}")[:64].rstrip("-")
+
+
+def put(change: Change, instance: Instance, *, was: Instance | None) -> Change:
+    """Add to a change that an instance is written as it is."""
+    return change.put_raw(
+        _KEY + instance.id,
+        stored_json(instance, exclude="version"),
+        was=0 if was is None else was.version,
+        ttl=KEPT if instance.deleted_at is not None else None,
+    )
+
+
+async def load(ledger: Ledger, name: str) -> Instance | None:
+    """Return an instance by its id, deleted ones included; None where there is none.
+
+    Raises:
+        RecordUnreadable: Its record does not hold what this version can read.
+    """
+    record = await ledger.raw(_KEY + name)
+    return None if record is None else _read(name, *record)
+
+
+async def everyone(ledger: Ledger) -> list[Instance]:
+    """Return the instances that are not deleted, the oldest first."""
+    keys = await ledger.store.keys(_KEY, "string")
+    records = zip(keys, await ledger.store.read(keys), strict=True)
+    found = [_read(key, *record) for key, record in records if record is not None]
+    there = [one for one in found if one.deleted_at is None]
+    return sorted(there, key=lambda one: one.created_at)
+
+
+async def by_name(ledger: Ledger, name: str) -> Instance:
+    """Return an instance by its name or id.
+
+    Raises:
+        ConfigError: There is none, or there are several.
+    """
+    found = [one for one in await everyone(ledger) if name in {one.name, one.id}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(one.id for one in found)
+        raise ConfigError(f"There are {len(found)} instances {name!r}. Name one by its id: {ids}.")
+    raise ConfigError(f"There is no instance {name!r}. `signoff aap instance list` lists them.")
+
+
+def new_receiver(url: str, now: datetime) -> Receiver:
+    """Return a receiver with a new secret, which proves itself before its first notification."""
+    return Receiver(
+        url=url,
+        registration_id=str(uuid.uuid4()),
+        signing_secret=PREFIX + base64.b64encode(secrets.token_bytes(32)).decode(),
+        since=now,
+        verified=False,
+    )
+
+
+async def create(
+    ledger: Ledger, name: str, *, user: str, by: str, receiver: str = ""
+) -> tuple[Instance, str]:
+    """Make an instance at the command line.
+
+    Args:
+        ledger: Where it is kept.
+        name: What it is called, and its app.
+        user: The requester.
+        by: Who makes it, for the audit.
+        receiver: The URL to which its notifications go, "" for none.
+
+    Returns:
+        The instance, and its credential.
+
+    Raises:
+        ConfigError: The name cannot be an app's, or is taken.
+    """
+    if NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"{name!r} cannot be the name of an instance: use letters, digits, - and _, at most "
+            "64, beginning with a letter. Policies name it as their app."
+        )
+    if any(one.name == name for one in await everyone(ledger)):
+        raise ConfigError(
+            f"There is an instance {name!r} already. `signoff aap instance rotate {name}` makes a "
+            "new token for it."
+        )
+    now, change = await ledger.now(), Change()
+    fresh = str(uuid.uuid4())
+    token, token_id = api_tokens.issue(
+        change, instance=fresh, name=name, app=name, seed=secrets.token_bytes(32), by=by, now=now
+    )
+    made = Instance(
+        id=fresh,
+        name=name,
+        app=name,
+        user=user,
+        token=token_id,
+        receiver=new_receiver(receiver, now) if receiver else None,
+        created_at=now,
+    )
+    await ledger.commit(put(change, made, was=None))
+    log.info("aap.instance_added", instance=fresh, name=name)
+    return made.model_copy(update={"version": 1}), token
+
+
+async def rotate(ledger: Ledger, instance: Instance, *, by: str) -> str:
+    """Make a new credential for an instance; the earlier one is worth nothing from then on."""
+    change = Change()
+    await api_tokens.take_away(ledger, change, instance.token, by=by)
+    token, token_id = api_tokens.issue(
+        change,
+        instance=instance.id,
+        name=instance.name,
+        app=instance.app,
+        seed=secrets.token_bytes(32),
+        by=by,
+        now=await ledger.now(),
+    )
+    put(change, instance.model_copy(update={"token": token_id}), was=instance)
+    await ledger.commit(change)
+    return token
+
+
+async def delete(decisions: Decisions, instance: Instance, *, by: str) -> None:
+    """Delete an instance: its token, its pending requests and its notifications end.
+
+    The withdrawals go on in the stage `aap` where this process dies meanwhile.
+    """
+    ledger = decisions.ledger
+    if instance.deleted_at is None:
+        change = Change()
+        await api_tokens.take_away(ledger, change, instance.token, by=by)
+        gone = instance.model_copy(
+            update={"deleted_at": await ledger.now(), "receiver": None, "updates": {}}
+        )
+        put(change, gone, was=instance).send(CancelRequests(instance=instance.id))
+        await ledger.commit(change)
+        log.info("aap.instance_removed", instance=instance.id, name=instance.name)
+    await cancel_requests(decisions, instance)
+
+
+async def cancel_requests(decisions: Decisions, instance: Instance) -> None:
+    """Withdraw what an instance still waits for."""
+    ledger = decisions.ledger
+    for run in await ledger.session_runs(instance.app, instance.user, instance.id):
+        if run.state is not RunState.PAUSED:
+            continue
+        for approval in await ledger.approvals(run.approvals):
+            if approval.state is not State.PENDING:
+                continue
+            try:
+                await decisions.take(approval.id, Cancel(), instance.actor)
+            except ApprovalError as error:
+                log.warning("aap.not_withdrawn", approval=approval.id, why=str(error))
+
+
+def with_update(instance: Instance, key: str, update: Update, now: datetime) -> Instance:
+    """Return an instance after an update, with those that may still be repeated."""
+    kept: Mapping[str, Update] = {
+        name: one for name, one in instance.updates.items() if now - one.at < KEPT
+    }
+    after = {**kept, hashed(key): update}
+    return instance.model_copy(
+        update={"name": update.name, "receiver": update.receiver, "updates": after}
+    )
+
+
+def hashed(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(name: str, version: int, text: str) -> Instance:
+    try:
+        return read_stored(_INSTANCE, text).model_copy(update={"version": version})
+    except ValidationError as error:
+        raise RecordUnreadable(_KEY + name, str(error)) from error

@@ -1,0 +1,282 @@
+"""Notifications: a receiver is verified before it gets any, and then told of each decision."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.decisions import Decisions
+from signoff.broker.effects import tell_failure
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.monitoring import metrics
+from signoff.broker.work import CancelRequests, DoubtCall, NotifyReceiver
+from signoff.channels.aap import instances
+from signoff.channels.aap.faults import Fault, invalid
+from signoff.channels.aap.instances import Instance, Receiver
+from signoff.channels.aap.wire import stamp
+from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
+from signoff.channels.web.signatures import key_of, sign
+from signoff.channels.webhooks.addresses import (
+    PrivateAddress,
+    Resolve,
+    is_public_literal,
+    resolve,
+)
+from signoff.channels.webhooks.posting import Answer, Poster
+from signoff.core.approvals import programs
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import Conflict, LeaseLost, SignoffError
+
+log = structlog.get_logger(__name__)
+
+WINDOW: Final = timedelta(days=7)
+"""For how long after the decision its notification is tried."""
+
+TIMEOUT: Final = 10.0
+"""Seconds for one attempt, the verification included."""
+
+_FIRST: Final = 5
+_LONGEST: Final = 6 * 3600
+_LONGEST_WISH: Final = 24 * 3600
+_AT_ONCE: Final = 8
+_MOST: Final = 4096
+_EVENTS: Final = uuid.UUID("9d6c3a52-63c9-5b0c-8f0e-6161702d6576")
+
+
+class Receivers:
+    """Posts to receivers.
+
+    Args:
+        allow_private: Whether they may be on private networks.
+        lookup: Finds the addresses of a host.
+    """
+
+    def __init__(self, *, allow_private: bool = False, lookup: Resolve = resolve) -> None:
+        self._private = allow_private
+        self._poster = Poster(timeout=TIMEOUT, lookup=lookup)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._poster.close()
+
+    def require_url(self, url: str) -> None:
+        """Refuse a URL to which nothing is posted; see the function."""
+        require_url(url, allow_private=self._private)
+
+    async def verify(self, receiver: Receiver, instance: str, now: datetime) -> None:
+        """Have a receiver prove that it expects this registration: it echoes a challenge.
+
+        Raises:
+            Fault: It does not, or its address is on a private network.
+        """
+        challenge = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        message = {
+            "id": str(uuid.uuid4()),
+            "type": "webhook.verification",
+            "registration_id": receiver.registration_id,
+            "instance_id": instance,
+            "created_at": stamp(now),
+            "challenge": challenge,
+        }
+        try:
+            answer = await self._post(receiver, message, now, most=_MOST)
+            echoed = answer.status == 200 and json.loads(answer.body) == {"challenge": challenge}
+            problem = "" if echoed else f"it answered {answer.status} without the challenge"
+        except PrivateAddress as error:
+            message_ = "The URL leads into a private network."
+            raise invalid(message_, "delivery.url", "invalid_webhook_url") from error
+        except (TimeoutError, ValueError, OSError, httpx.HTTPError) as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            log.warning("aap.not_verified", instance=instance, problem=problem)
+            raise Fault(
+                422,
+                "webhook_verification_failed",
+                "The receiver could not be verified.",
+                param="delivery",
+            )
+
+    async def notify(self, receiver: Receiver, message: dict[str, str], now: datetime) -> Answer:
+        """Post a notification.
+
+        Raises:
+            PrivateAddress, TimeoutError, httpx.HTTPError, OSError: It cannot be posted.
+        """
+        return await self._post(receiver, message, now)
+
+    async def _post(
+        self, receiver: Receiver, message: dict[str, str], now: datetime, *, most: int = 0
+    ) -> Answer:
+        body = json.dumps(message, separators=(",", ":")).encode()
+        signed = sign([key_of(receiver.signing_secret) or b""], message["id"], now, body)
+        async with asyncio.timeout(TIMEOUT):
+            return await self._poster.post(
+                receiver.url, body, signed, allow_private=self._private, most=most
+            )
+
+
+def require_url(url: str, *, allow_private: bool) -> None:
+    """Refuse a URL to which nothing is posted.
+
+    Raises:
+        Fault: It is none, or leads into a private network.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port  # the port is parsed on access
+    except ValueError:
+        host, parts = "", urlsplit("")
+    fine = url.isascii() and url.isprintable() and " " not in url and bool(host)
+    fine = fine and parts.username is None and "#" not in url
+    fine = fine and (parts.scheme == "https" or (allow_private and parts.scheme == "http"))
+    if not fine or not (allow_private or is_public_literal(host)):
+        raise invalid(
+            "The URL of a receiver is https:// and leads to the internet, without user, password "
+            "and fragment.",
+            "delivery.url",
+            "invalid_webhook_url",
+        )
+
+
+class Notifier:
+    """The stage `aap`: notifies receivers, and puts calls in doubt that nobody has reported.
+
+    Args:
+        decisions: Has the ledger, and withdraws what a deleted instance waits for.
+        receivers: Posts.
+    """
+
+    def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._receivers = receivers
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.AAP, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Do leased items, a few at a time; one that fails stops no other."""
+        window = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(item: Item) -> None:
+            async with window:
+                try:
+                    change = await self._change(item)
+                except (SignoffError, ValueError) as error:
+                    log.warning("aap.failed", item=item.id, error=str(error))
+                    change = self._again(item, str(error), None, await self._ledger.now())
+                try:
+                    await self._ledger.commit(change)
+                except (Conflict, LeaseLost) as error:
+                    # It comes again by its lease.
+                    log.info("aap.disturbed", item=item.id, error=str(error))
+
+        async with asyncio.TaskGroup() as group:
+            for item in items:
+                group.create_task(one(item))
+
+    async def _change(self, item: Item) -> Change:
+        match work_of(item):
+            case NotifyReceiver(approval=name):
+                return await self._notified(item, await self._ledger.approval(name))
+            case DoubtCall(approval=name):
+                approval, now = await self._ledger.approval(name), await self._ledger.now()
+                return _doubted(item, approval, now)
+            case CancelRequests(instance=name):
+                if (gone := await instances.load(self._ledger, name)) is not None:
+                    await instances.cancel_requests(self._decisions, gone)
+                return Change().ack(item)
+        return dead_letter(Change(), item, "this version cannot read what is to be done")
+
+    async def _notified(self, item: Item, approval: Approval) -> Change:
+        program, decision = approval.program, approval.decision
+        if program is None or decision is None:
+            return Change().ack(item)
+        instance = await instances.load(self._ledger, program.instance)
+        receiver = instance.receiver if instance is not None else None
+        if instance is None or receiver is None or decision.at < receiver.since:
+            return Change().ack(item)
+        now = await self._ledger.now()
+        if not receiver.verified:
+            try:
+                await self._prove(instance, receiver, now)
+            except Fault as fault:
+                return self._again(item, fault.message, approval, now)
+        message = {
+            "id": str(uuid.uuid5(_EVENTS, program.request)),
+            "type": "request.resolved",
+            "instance_id": program.instance,
+            "request_id": program.request,
+            "created_at": stamp(decision.at),
+        }
+        try:
+            answer = await self._receivers.notify(receiver, message, now)
+        except (PrivateAddress, TimeoutError, OSError, httpx.HTTPError) as error:
+            return self._again(item, f"{type(error).__name__}: {error}", approval, now)
+        if answer.is_success:
+            metrics.record(metrics.DELIVERIES, item.stage, "delivered")
+            log.info("aap.notified", approval=approval.id, request=program.request)
+            return Change().ack(item)
+        wish = answer.after if answer.status in {429, 503} else 0
+        return self._again(item, f"it answered {answer.status}", approval, now, wish=wish)
+
+    async def _prove(self, instance: Instance, receiver: Receiver, now: datetime) -> None:
+        """Verify a receiver that was set at the command line, before it is told anything.
+
+        Raises:
+            Fault: It does not prove itself.
+        """
+        self._receivers.require_url(receiver.url)
+        await self._receivers.verify(receiver, instance.id, now)
+        proven = receiver.model_copy(update={"verified": True})
+        after = instance.model_copy(update={"receiver": proven})
+        with suppress(Conflict):
+            # Somebody else has verified it at the same time, or it is another one by now.
+            await self._ledger.commit(instances.put(Change(), after, was=instance))
+
+    def _again(
+        self,
+        item: Item,
+        problem: str,
+        approval: Approval | None,
+        now: datetime,
+        *,
+        wish: float = 0,
+    ) -> Change:
+        """Return the change that tries it again later, or gives it up after a week."""
+        after = min(_FIRST * 2.0 ** min(item.attempts - 1, 20), _LONGEST)
+        after = max(after * random.uniform(0.8, 1.2), min(wish, _LONGEST_WISH))  # noqa: S311 -- no secret
+        at = approval.decision.at if approval is not None and approval.decision else None
+        over = now + timedelta(seconds=after) >= at + WINDOW if at is not None else False
+        if over or (at is None and after >= _LONGEST):
+            metrics.record(metrics.DELIVERIES, item.stage, "refused")
+            return dead_letter(Change(), item, problem)
+        metrics.record(metrics.DELIVERIES, item.stage, "retry")
+        log.warning("aap.retry", item=item.id, problem=problem, after=round(after))
+        return Change().retry(item, after=after)
+
+
+def _doubted(item: Item, approval: Approval, now: datetime) -> Change:
+    change = Change().ack(item)
+    after, events = programs.doubt(approval, now=now)
+    if events:
+        tell_failure(change.put(after, was=approval).note(events), after, events[0].why)
+        log.error("aap.in_doubt", approval=approval.id, tool=approval.call.name)
+    return change

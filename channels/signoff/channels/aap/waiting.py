@@ -1,0 +1,109 @@
+"""Waiting for decisions: one reader of the audit for everybody who waits in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import structlog
+
+from signoff.broker.ledger import follow
+from signoff.broker.ledger.store import Store
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.events import What
+from signoff.core.base.errors import LedgerError
+
+log = structlog.get_logger(__name__)
+
+_ENDS: Final = frozenset(
+    {What.APPROVED, What.REJECTED, What.TIMED_OUT, What.WITHDRAWN, What.SUPERSEDED}
+)
+
+Read = Callable[[], Awaitable[Approval]]
+"""Returns an approval as it stands."""
+
+
+class Waiting:
+    """Everybody who waits.
+
+    Args:
+        store: Where the audit is.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._follower: asyncio.Task[None] | None = None
+        self._reads = asyncio.Event()
+        self._closed = False
+
+    async def decided(self, approval_id: str, read: Read, *, within: float) -> Approval:
+        """Return an approval once it is decided, or as it stands when the time is over.
+
+        Args:
+            approval_id: Its id.
+            read: Reads it.
+            within: Seconds.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        found = await read()
+        if found.state is not State.PENDING or within <= 0 or self._closed:
+            return found
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within), self._watched(approval_id) as ended:
+                # What is committed from here on is seen by the reader.
+                found = await read()
+                if found.state is not State.PENDING:
+                    return found
+                await ended.wait()
+        return await read()
+
+    def close(self) -> None:
+        """Answer everybody now: the process stops."""
+        self._closed = True
+        self._wake_all()
+
+    @asynccontextmanager
+    async def _watched(self, approval_id: str) -> AsyncIterator[asyncio.Event]:
+        """Yield what is set when an approval is decided, once the audit is read."""
+        ended = asyncio.Event()
+        self._waiting[approval_id].add(ended)
+        if self._follower is None:
+            self._reads.clear()
+            self._follower = asyncio.create_task(self._follow())
+        try:
+            await self._reads.wait()
+            yield ended
+        finally:
+            self._waiting[approval_id].discard(ended)
+            if not self._waiting[approval_id]:
+                del self._waiting[approval_id]
+            if not self._waiting and self._follower is not None:
+                self._follower.cancel()
+                self._follower = None
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                start = await follow.latest(self._store)
+                self._reads.set()
+                async for batch in follow.batches(self._store, start=start):
+                    for _, event in batch:
+                        if event.what in _ENDS:
+                            for one in self._waiting.get(event.approval, ()):
+                                one.set()
+            except LedgerError as error:
+                log.warning("aap.ledger_unavailable", error=str(error))
+                # Whatever happened meanwhile is read by those who ask again.
+                self._wake_all()
+                await asyncio.sleep(1)
+
+    def _wake_all(self) -> None:
+        for some in self._waiting.values():
+            for one in some:
+                one.set()

@@ -1,0 +1,54 @@
+"""The table `[email.dkim]`: Signoff's own signature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import AfterValidator, model_validator
+
+from signoff.channels.web.settings import Table
+
+if TYPE_CHECKING:
+    from signoff.channels.email.outbound.dkim import Signer
+
+
+def _label(text: str) -> str:
+    allowed = set("abcdefghijklmnopqrstuvwxyz0123456789-._")
+    if not set(text.lower()) <= allowed or text.startswith(".") or text.endswith("."):
+        raise ValueError(f"{text!r} is not a name in the DNS")
+    return text.lower()
+
+
+Label = Annotated[str, AfterValidator(_label)]
+
+
+class DkimSettings(Table):
+    """Signoff's own DKIM signature, if no relay signs.
+
+    Attributes:
+        domain: The signing domain: that of ``sender``, or a parent of it. If empty, Signoff does
+            not sign.
+        selector: The selector of the public key in the DNS: ``SELECTOR._domainkey``.
+        key: A file with the private key in PEM: RSA with at least 2048 bits, or Ed25519.
+    """
+
+    domain: Label = ""
+    selector: Label = ""
+    key: Path | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if len({bool(self.domain), bool(self.selector), self.key is not None}) > 1:
+            raise ValueError("domain, selector and key come together: set all or none")
+        return self
+
+    def signer(self) -> Signer | None:
+        """Return what signs, None where nothing is to be signed.
+
+        Raises:
+            ConfigError: The key cannot be read or used.
+        """
+        from signoff.channels.email.outbound.dkim import Signer  # noqa: PLC0415 -- cryptography
+
+        return None if self.key is None else Signer(self, self.key)

@@ -1,0 +1,131 @@
+"""The routes of freezes: what is stopped, to stop tools at once, and to let them start again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import JsonValue
+
+from signoff.broker.decisions import Decisions
+from signoff.broker.freezes import Freezes
+from signoff.channels.rest import bodies, shapes
+from signoff.channels.rest.auth import Administrator, Reader
+from signoff.channels.rest.idempotency_keys import once
+from signoff.channels.rest.problems import CHANNEL, not_found, responses
+from signoff.channels.web.problems import Problem
+from signoff.client import models
+from signoff.core.access.api_tokens import Access
+from signoff.core.base.freezes import Freeze
+
+log = structlog.get_logger(__name__)
+
+FreezeId = Annotated[str, Path(max_length=64, description="The id of a freeze.")]
+
+
+class FreezeRoutes:
+    """The routes.
+
+    Everybody who reads approvals sees what is frozen; administrators freeze and thaw. A token that
+    is limited to some apps freezes and thaws those.
+    """
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._ledger = decisions.ledger
+        self._freezes = Freezes(decisions.ledger)
+
+    async def search(self, access: Reader) -> list[models.Freeze]:
+        """List what is frozen, the oldest freeze first."""
+        return [shapes.freeze(one) for one in await self._freezes.all() if _sees(access, one)]
+
+    async def freeze(
+        self, access: Administrator, body: bodies.Freeze, request: Request, response: Response
+    ) -> models.Freeze:
+        """Stop tools at once, also approved ones. Calls wait, and go on after the thaw.
+
+        It takes an app, a tool, both, or `everything` alone.
+        """
+        if body.everything == bool(body.app or body.tool):
+            detail = "Name an app, a tool, or both; or send everything = true alone."
+            raise Problem(422, "freeze", "It does not say what to freeze", detail)
+        _require(access, body.app)
+        async with once(self._ledger, access, request, response) as attempt:
+            if attempt.about:
+                return shapes.freeze(await self._found(access, attempt.about))
+            made = await self._freezes.freeze(
+                app=body.app,
+                tool=body.tool,
+                by=_who(access),
+                why=body.why,
+                more=_proof(access),
+                also=attempt.done,
+            )
+        log.info("rest.frozen", freeze=made.id, stops=made.stops, token=access.id)
+        return shapes.freeze(made)
+
+    async def thaw(
+        self,
+        access: Administrator,
+        freeze_id: FreezeId,
+        body: bodies.Thaw,
+        request: Request,
+        response: Response,
+    ) -> list[models.Freeze]:
+        """End a freeze: what was held goes on. The answer lists what is still frozen."""
+        async with once(self._ledger, access, request, response) as attempt:
+            if not attempt.about:
+                found = await self._found(access, freeze_id)
+                _require(access, found.app)
+                await self._freezes.thaw(
+                    app=found.app,
+                    tool=found.tool,
+                    by=_who(access),
+                    why=body.why,
+                    more=_proof(access),
+                    also=attempt.done,
+                )
+        log.info("rest.thawed", freeze=freeze_id, token=access.id)
+        return await self.search(access)
+
+    async def _found(self, access: Access, freeze_id: str) -> Freeze:
+        for one in await self._freezes.all():
+            if one.id == freeze_id and _sees(access, one):
+                return one
+        raise not_found("freeze", freeze_id)
+
+
+def _sees(access: Access, one: Freeze) -> bool:
+    return not one.app or access.may_use(one.app)
+
+
+def _require(access: Access, app: str) -> None:
+    """Refuse a token that is limited to some apps what concerns others, or all.
+
+    Raises:
+        Problem: It is.
+    """
+    if access.apps and not (app and access.may_use(app)):
+        apps = ", ".join(sorted(access.apps))
+        detail = f"The token is for {apps}. Name one of these as the app."
+        raise Problem(403, "not-your-app", "The token is not for this app", detail)
+
+
+def _who(access: Access) -> str:
+    return access.person or access.shown
+
+
+def _proof(access: Access) -> dict[str, JsonValue]:
+    return {"channel": CHANNEL, "token": access.id}
+
+
+def make_freezes(decisions: Decisions) -> APIRouter:
+    """Return the routes of freezes."""
+    routes = FreezeRoutes(decisions)
+    router = APIRouter(tags=["freezes"])
+    add, writes = router.add_api_route, responses(400, 404, 408, 409, 413, 415)
+    add("/freezes", routes.search, methods=["GET"], name="list_freezes", responses=responses())
+    add("/freezes", routes.freeze, methods=["POST"], name="freeze", responses=writes)
+    thaw = "/freezes/{freeze_id}/thaw"
+    add(thaw, routes.thaw, methods=["POST"], name="thaw", responses=writes)
+    return router

@@ -1,0 +1,61 @@
+"""What serves the Agent Approval Protocol: routes of the gateway, and a stage of the channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import FastAPI
+
+from signoff.channels.aap.app import PATH, make_aap
+from signoff.channels.aap.notifications import Notifier, Receivers
+from signoff.channels.aap.requests import Requests
+from signoff.channels.pipeline.route import Router
+from signoff.cli.composition.parts import Parts
+from signoff.cli.config.settings import Settings
+
+
+class ServedAap:
+    """What the gateway serves.
+
+    Args:
+        parts: What every process is made of.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        settings = parts.settings
+        self._parts = parts
+        # It decides at once where nobody has to be asked.
+        self._router = Router(
+            parts.ledger,
+            policies=settings.policies,
+            fallback=settings.default,
+            directory=parts.decisions.directory,
+            channels=settings.channel_names,
+            owners=settings.owners,
+            notifications=settings.notifications.as_told(),
+        )
+
+    def follow(self, fresh: Settings) -> None:
+        """Decide by the policies of other settings from now on."""
+        self._router.follow(fresh.policies, fresh.default)
+
+    def mount(self, app: FastAPI) -> None:
+        """Put the routes into the gateway."""
+        parts, settings = self._parts, self._parts.settings
+        requests = Requests(
+            parts.decisions,
+            self._router.decide_unasked,
+            valid_for=settings.agents.valid_for,
+            report_within=settings.aap.report_within,
+        )
+        receivers = Receivers(allow_private=settings.aap.allow_private)
+        rate = settings.gateway.rate
+        app.mount(PATH, make_aap(parts.decisions, requests, receivers, rate=rate))
+        app.state.closing.append(requests.waiting.close)
+
+
+def notifier(parts: Parts) -> tuple[Receivers, Callable[[], Coroutine[Any, Any, int]]]:
+    """Return what works through the stage `aap`, and the connections to close at the end."""
+    receivers = Receivers(allow_private=parts.settings.aap.allow_private)
+    return receivers, Notifier(parts.decisions, receivers).drain

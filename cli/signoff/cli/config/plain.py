@@ -1,0 +1,129 @@
+"""What pydantic finds in settings, as sentences without Python: no types, patterns or classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic_core import ErrorDetails
+
+_SAYINGS: Final = {
+    "bool_parsing": "it should be true or false",
+    "bool_type": "it should be true or false",
+    "int_parsing": "it should be a whole number",
+    "int_parsing_size": "it should be a whole number of fewer digits",
+    "int_type": "it should be a whole number",
+    "int_from_float": "it should be a whole number",
+    "float_parsing": "it should be a number",
+    "float_type": "it should be a number",
+    "finite_number": "it should be a finite number",
+    "string_type": "it should be text",
+    "path_type": "it should be a path",
+    "tuple_type": "it should be a list",
+    "list_type": "it should be a list",
+    "dict_type": "it should be a table",
+    "model_type": "it should be a table",
+    "model_attributes_type": "it should be a table",
+    "date_type": "it should be a date like 2026-01-31",
+    "date_parsing": "it should be a date like 2026-01-31",
+    "date_from_datetime_parsing": "it should be a date like 2026-01-31",
+    "date_from_datetime_inexact": "it should be a date like 2026-01-31, without a time",
+    "datetime_type": "it should be a time like 2026-01-31T09:00:00Z",
+    "datetime_parsing": "it should be a time like 2026-01-31T09:00:00Z",
+    "datetime_from_date_parsing": "it should be a time like 2026-01-31T09:00:00Z",
+    "time_delta_type": "it should be a duration like 30m, 4h, 2d or 1h30m",
+    "time_delta_parsing": "it should be a duration like 30m, 4h, 2d or 1h30m",
+    "invalid-json-value": "it should be a JSON value",
+}
+"""By pydantic's type of an error."""
+
+_BOUNDS: Final = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_LENGTHS: Final = {
+    "string_too_short": ("min_length", "at least", "character"),
+    "string_too_long": ("max_length", "at most", "character"),
+    "too_short": ("min_length", "at least", "entry"),
+    "too_long": ("max_length", "at most", "entry"),
+}
+
+_MODULE: Final = "a module and a function like package.module:function"
+_PLACE: Final = "the id of a channel like C0123ABC"
+_NAME: Final = "letters, digits, ., _ and -, beginning with a letter or digit"
+PATTERNS: Final = {
+    "^[a-z][a-z0-9_]{1,31}$": "2 to 32 of a-z, 0-9 and _, beginning with a letter",
+    "^[a-z][a-z0-9-]{0,31}$": "1 to 32 of a-z, 0-9 and -, beginning with a letter",
+    "^[A-Za-z][A-Za-z0-9_-]*$": "letters, digits, _ and -, beginning with a letter",
+    "^[A-Za-z0-9][A-Za-z0-9._-]*$": _NAME,
+    "^[A-Za-z_][A-Za-z0-9_]*$": "letters, digits and _, not beginning with a digit",
+    r"^https?://[^\s]+/$": "a URL that begins with http:// or https:// and ends with /",
+    r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$": _MODULE,
+    r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$": _MODULE,
+    "^[0-9a-f]{64}$": "64 hexadecimal digits (0-9, a-f)",
+    r"^[^@\s<>,;]+@[^@\s<>,;]+$": "an address like mara@example.com",
+    "^((T[A-Z0-9]+/)?[UW][A-Z0-9]+)?$": "the id of a Slack user like U0123ABC or T0123ABC/U0123ABC",
+    "^([1-9][0-9]?|100)%$": "a share like 60%",
+    "^([CG][A-Z0-9]{2,32})?$": _PLACE,
+    "^(S[A-Z0-9]{2,32})?$": "the id of a user group like S0123ABC",
+    "^every ": "an interval like every 4h",
+}
+"""What the patterns of settings mean; a test looks that none is missing."""
+
+_DELTA: Final = re.compile(r"datetime\.timedelta\((.*)\)")
+_UNITS: Final = {
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
+    "millisecond": timedelta(milliseconds=1),
+}
+
+
+def plainly(error: ErrorDetails) -> str:
+    """Say what is wrong with a value, in a sentence: ``it should be at least 1 hour``."""
+    kind, context = error["type"], error.get("ctx") or {}
+    if (saying := _SAYINGS.get(kind) or _by_context(kind, context)) is not None:
+        return saying
+    message = error["msg"].removeprefix("Value error, ")
+    return re.sub(r"^(?:Input|String|Value) should", "it should", message)
+
+
+def _by_context(kind: str, context: Mapping[str, Any]) -> str | None:
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"it should be {words} {_bound(context[name])}"
+    if kind in _LENGTHS:
+        name, words, unit = _LENGTHS[kind]
+        return f"it should have {words} {_count(context[name], unit)}"
+    if kind == "string_pattern_mismatch":
+        return f"it should be {PATTERNS.get(context['pattern'], 'written otherwise')}"
+    return None
+
+
+def _bound(value: object) -> str:
+    """Write a bound as people do; pydantic writes some durations as Python does."""
+    found = _DELTA.fullmatch(str(value))
+    if found is None:
+        return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
+    parts = (part.split("=") for part in found.group(1).split(", "))
+    return _duration(timedelta(**{name: int(number) for name, number in parts}))
+
+
+def _duration(rest: timedelta) -> str:
+    words = []
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        if count:
+            words.append(_count(count, unit))
+    return " and ".join(words) or "0 seconds"
+
+
+def _count(count: int, unit: str) -> str:
+    if count == 1:
+        return f"1 {unit}"
+    return f"{count} {'entries' if unit == 'entry' else f'{unit}s'}"

@@ -1,0 +1,129 @@
+"""A gateway that serves the Agent Approval Protocol, and instances that ask there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from agentapprovalprotocol import AsyncClient
+from pydantic import JsonValue
+
+from builders import CLEO, MARA
+from deciding import Desk
+from signoff.broker.api_tokens import create as create_token
+from signoff.channels.aap import instances
+from signoff.channels.aap.app import PATH, make_aap
+from signoff.channels.aap.instances import Instance
+from signoff.channels.aap.notifications import Notifier, Receivers
+from signoff.channels.aap.requests import Requests
+from signoff.channels.gateway import make_gateway
+from signoff.channels.pipeline.route import Router
+from signoff.core.access.scopes import Scope
+from signoff.core.approvals.approval import Approval
+from signoff.core.policies.policy import Fallback, Policy
+
+URL = f"http://localhost{PATH}"
+VALID_FOR = timedelta(minutes=5)
+POLICIES = tuple(
+    Policy.model_validate(one)
+    for one in (
+        {"name": "reads", "when": "tool.startsWith('read_')", "effect": "allow", "at_most": "20/h"},
+        {
+            "name": "drops",
+            "when": "tool.startsWith('drop_')",
+            "effect": "deny",
+            "reason": "nobody drops tables",
+        },
+        {"name": "refunds", "when": "tool == 'refund'", "ask": ["mara"]},
+    )
+)
+CALL: Mapping[str, JsonValue] = {
+    "tool": "refund",
+    "arguments": {"amount": 4900, "currency": "EUR"},
+    "timeout": "30m",
+}
+
+
+@dataclass
+class Provider:
+    """The gateway, and those who decide."""
+
+    desk: Desk
+    router: Router
+    requests: Requests
+    receivers: Receivers
+    http: httpx.AsyncClient
+    made: list[httpx.AsyncClient] = field(default_factory=list)
+
+    async def instance(self, name: str = "codex", user: str = "riley") -> tuple[Instance, str]:
+        """Make an instance of Riley's; return it with its token."""
+        return await instances.create(self.desk.ledger, name, user=user, by="test")
+
+    async def client(self, name: str = "codex") -> AsyncClient:
+        """Return the protocol's own client, with the credential of a new instance."""
+        return self.client_of((await self.instance(name))[1])
+
+    def client_of(self, token: str) -> AsyncClient:
+        """Return the protocol's own client."""
+        return AsyncClient(URL, token, http=self.transport(), retry_budget=2)
+
+    def transport(self) -> httpx.AsyncClient:
+        """Return a client that reaches the gateway."""
+        return httpx.AsyncClient(transport=self.http._transport, base_url=URL)
+
+    async def raw(self, method: str, path: str, token: str, **more: Any) -> httpx.Response:
+        """Send a request as it stands; `key` is its idempotency key."""
+        headers = {"Authorization": f"Bearer {token}", **more.pop("headers", {})}
+        if key := more.pop("key", ""):
+            headers["Idempotency-Key"] = key
+        if "content" in more:
+            headers.setdefault("Content-Type", "application/json")
+        return await self.http.request(method, f"{URL}/v1{path}", headers=headers, **more)
+
+    async def provisioner(self, **more: Any) -> str:
+        """Return a provisioner token of Riley's."""
+        scopes = frozenset({Scope.INSTANCES_MANAGE})
+        usual: dict[str, Any] = {"person": "" if "users" in more else "riley"}
+        return (await create_token(self.desk.ledger, scopes=scopes, by="test", **(usual | more)))[0]
+
+    async def approval(self, request: str) -> Approval:
+        """Return the approval of a request."""
+        pending = await self.desk.ledger.store.members("approvals")
+        found = await self.desk.ledger.approvals(pending)
+        return next(one for one in found if one.origin.confirmation == request)
+
+    async def decide(self, request: str, status: str = "approved", note: str = "") -> None:
+        """Ask Mara, if nobody is asked yet, and let her decide."""
+        await self.router.drain()
+        approval = await self.approval(request)
+        move = self.desk.approve if status == "approved" else self.desk.reject
+        await move(approval.id, MARA, channel="inbox", reason=note)
+
+    async def notify(self) -> int:
+        """Do what waits in the stage `aap`."""
+        return await Notifier(self.desk, self.receivers).drain()
+
+
+@pytest.fixture
+async def provider(desk: Desk) -> AsyncIterator[Provider]:
+    """The gateway, in this process; what no policy names is Cleo's to decide."""
+    router = Router(
+        desk.ledger,
+        policies=POLICIES,
+        fallback=Fallback(ask=(CLEO.id,)),
+        directory=desk.directory,
+    )
+    requests = Requests(
+        desk, router.decide_unasked, valid_for=VALID_FOR, report_within=timedelta(hours=1)
+    )
+    receivers = Receivers(allow_private=True)
+    app = make_gateway(desk.ledger)
+    app.mount(PATH, make_aap(desk, requests, receivers))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL) as http:
+        yield Provider(desk, router, requests, receivers, http)
+    requests.waiting.close()
+    await receivers.close()

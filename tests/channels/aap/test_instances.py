@@ -1,0 +1,350 @@
+"""Instances: made by a provisioner, verified, notified, changed and deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from agentapprovalprotocol import Receiver, WebhookVerificationFailed
+from agentapprovalprotocol._wire import Request
+from agentapprovalprotocol.receiver import new_secret
+from aiohttp import web
+
+from builders import present
+from channels.aap.conftest import CALL, URL, Provider
+from signoff.broker import stages
+from signoff.channels.aap import instances
+from signoff.channels.aap.notifications import Notifier, Receivers
+from signoff.core.approvals.approval import Handoff
+from signoff.core.base.errors import ConfigError
+
+PUBLIC = "https://harness.example.com/aap/events"
+
+
+class Harness:
+    """A server that has the protocol's own receiver, and notes what wakes it."""
+
+    def __init__(self) -> None:
+        self.woken: list[tuple[str, str]] = []
+        self.statuses: list[int] = []
+        self.headers: dict[str, str] = {}
+        self.posted: list[bytes] = []
+        self.url = ""
+        self.receiver = Receiver(resumers={"test": self._resume})
+        self.awake = asyncio.Event()
+
+    def _resume(self, handle: Any, request: Request) -> None:
+        self.woken.append((request.id, request.status))
+        self.awake.set()
+
+    async def take(self, request: web.Request) -> web.Response:
+        """Take a message as the receiver does, unless another answer is wanted."""
+        body = await request.read()
+        self.posted.append(body)
+        if self.statuses:
+            return web.Response(status=self.statuses.pop(0), headers=self.headers)
+        status, answer = await self.receiver.handle(dict(request.headers), body)
+        return web.Response(status=status, body=answer)
+
+    def delivery(self, **more: str) -> dict[str, str]:
+        """Return a configuration that the receiver expects."""
+        self.receiver.secret = self.receiver.secret or new_secret()
+        self.receiver.registration_id = self.receiver.registration_id or str(uuid.uuid4())
+        usual = {
+            "type": "webhook",
+            "url": self.url,
+            "registration_id": self.receiver.registration_id,
+            "signing_secret": self.receiver.secret,
+        }
+        return usual | more
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Harness]:
+    """Serve a harness on this machine."""
+    made, app = Harness(), web.Application()
+    app.router.add_post("/events", made.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{runner.addresses[0][1]}/events"
+    try:
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[Harness]:
+    """A receiver on this machine."""
+    async with serving() as made:
+        yield made
+
+
+async def test_the_client_registers_and_is_woken(provider: Provider, harness: Harness) -> None:
+    """Its receiver proves itself, gets a credential, and reads each decision that it is told of."""
+    provisioned = await harness.receiver.provision(
+        provider_url=URL,
+        provisioner_token=await provider.provisioner(),
+        url=harness.url,
+        instance_name="codex chris",
+        http=provider.transport(),
+    )
+    client = provider.client_of(provisioned.token)
+    made = await client.create({**CALL, "context": {"resume": {"framework": "test"}}}, "k1")
+    await provider.decide(made.id, "denied", "secret words")
+    await provider.notify()
+    await asyncio.wait_for(harness.awake.wait(), 10)
+    assert harness.woken == [(made.id, "denied")]
+    message = json.loads(harness.posted[-1])
+    assert message.keys() == {"id", "type", "instance_id", "request_id", "created_at"}
+    assert message["instance_id"] == provisioned.instance_id
+    assert b"secret" not in harness.posted[-1]
+    assert await provider.notify() == 0
+    approval = await provider.approval(made.id)
+    assert (approval.origin.app, approval.origin.user) == ("codex-chris", "riley")
+
+
+async def test_provisioning_is_repeated_without_another_instance(
+    provider: Provider, harness: Harness
+) -> None:
+    """The same key and input return the same credential; the secret is never returned."""
+    token = await provider.provisioner()
+    body = json.dumps({"instance_name": "codex", "delivery": harness.delivery()})
+    answers = await asyncio.gather(
+        *(provider.raw("POST", "/instances", token, key="p1", content=body) for _ in range(3))
+    )
+    assert sorted(one.status_code for one in answers) == [200, 200, 201]
+    assert len({one.text for one in answers}) == 1
+    assert "whsec_" not in answers[0].text
+    assert len(harness.posted) == 1
+    other = await provider.raw("POST", "/instances", token, key="p1", content="{}")
+    assert other.json()["error"]["code"] == "idempotency_conflict"
+    made = answers[0].json()["instance"]
+    shown = await provider.raw("GET", f"/instances/{made['id']}", token)
+    assert (shown.status_code, shown.json()) == (200, made)
+    stranger = await provider.provisioner()
+    assert (await provider.raw("GET", f"/instances/{made['id']}", stranger)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"registration_id": str(uuid.uuid4())}, 422, "webhook_verification_failed"),
+        ({"signing_secret": new_secret()}, 422, "webhook_verification_failed"),
+        ({"url": "http://127.0.0.1:1/events"}, 422, "webhook_verification_failed"),
+        ({"url": "ftp://127.0.0.1/events"}, 400, "invalid_webhook_url"),
+        ({"url": "https://u:p@example.com/"}, 400, "invalid_webhook_url"),
+        ({"url": "https://example.com/#x"}, 400, "invalid_webhook_url"),
+        ({"type": "socket"}, 400, "unsupported_delivery_type"),
+        ({"signing_secret": "whsec_short"}, 400, "invalid_field"),
+    ],
+)
+async def test_a_receiver_that_does_not_prove_itself_makes_no_instance(
+    provider: Provider, harness: Harness, change: dict[str, str], status: int, code: str
+) -> None:
+    """And the same request may be tried again."""
+    token = await provider.provisioner()
+    body = json.dumps({"delivery": harness.delivery() | change})
+    answer = await provider.raw("POST", "/instances", token, key="p1", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert await instances.everyone(provider.desk.ledger) == []
+    good = json.dumps({"delivery": harness.delivery()})
+    assert (
+        await provider.raw("POST", "/instances", token, key="p1", content=good)
+    ).status_code == 201
+
+
+async def test_no_receiver_is_behind_us(provider: Provider) -> None:
+    """Unless the settings allow it, neither its name nor its address leads into our network."""
+
+    async def lookup(host: str, port: int) -> list[str]:
+        return ["10.0.0.7"]
+
+    receivers = Receivers(lookup=lookup)
+    provider.requests.waiting.close()
+    for url in ("https://localhost/x", "https://127.0.0.1/x", "http://harness.example.com/"):
+        with pytest.raises(Exception, match="leads to the internet"):
+            receivers.require_url(url)
+    receivers.require_url(PUBLIC)
+    now = await provider.desk.ledger.now()
+    one = instances.Receiver(
+        url=PUBLIC, registration_id="r", signing_secret=new_secret(), since=now
+    )
+    with pytest.raises(Exception, match="private network"):
+        await receivers.verify(one, "i", now)
+    await receivers.close()
+
+
+async def test_a_receiver_is_replaced_and_removed(provider: Provider) -> None:
+    """What waits goes to the new one, under its secret; a repeated update is not applied again."""
+    token = await provider.provisioner()
+    async with serving() as old, serving() as new:
+        body = json.dumps({"delivery": old.delivery()})
+        made = (await provider.raw("POST", "/instances", token, key="p", content=body)).json()
+        path, client = f"/instances/{made['instance']['id']}", made["credential"]["token"]
+        request = await provider.client_of(client).create(CALL, "k1")
+        await provider.decide(request.id)
+        wrong = json.dumps({"instance_name": "x", "delivery": new.delivery(type="socket")})
+        assert (
+            await provider.raw("PATCH", path, token, key="u0", content=wrong)
+        ).status_code == 400
+        moved = json.dumps({"instance_name": "codex", "delivery": new.delivery()})
+        answer = await provider.raw("PATCH", path, token, key="u1", content=moved)
+        assert (answer.status_code, answer.json()["name"]) == (200, "codex")
+        await provider.notify()
+        assert len(old.posted) == 1
+        assert json.loads(new.posted[-1])["request_id"] == request.id
+        gone = await provider.raw("PATCH", path, token, key="u2", content='{"delivery":null}')
+        assert "delivery" not in gone.json()
+        replay = await provider.raw("PATCH", path, token, key="u1", content=moved)
+        assert replay.json() == answer.json()
+        assert (await provider.raw("GET", path, token)).json() == gone.json()
+        for content in ("{}", '{"instance_name":null}', '{"app":"x"}'):
+            bad = await provider.raw("PATCH", path, token, key="u3", content=content)
+            assert bad.status_code == 400
+
+
+async def test_a_deleted_instance_asks_and_hears_nothing(
+    provider: Provider, harness: Harness
+) -> None:
+    """Its token ends, what waits is cancelled without a notification, and it is not made again."""
+    token = await provider.provisioner()
+    body = json.dumps({"delivery": harness.delivery()})
+    made = (await provider.raw("POST", "/instances", token, key="p", content=body)).json()
+    path = f"/instances/{made['instance']['id']}"
+    client = provider.client_of(made["credential"]["token"])
+    waits = await client.create(CALL, "k1")
+    decided = await client.create(CALL, "k2")
+    await provider.decide(decided.id)
+    for _ in range(2):
+        assert (await provider.raw("DELETE", path, token)).status_code == 204
+    await provider.notify()
+    assert len(harness.posted) == 1
+    assert (await provider.approval(waits.id)).state.value == "withdrawn"
+    assert (await provider.approval(decided.id)).state.value == "approved"
+    with pytest.raises(Exception, match="refused the instance credential"):
+        await client.get(waits.id)
+    assert (await provider.raw("GET", path, token)).status_code == 404
+    again = await provider.raw("POST", "/instances", token, key="p", content=body)
+    assert again.json()["error"]["code"] == "instance_deleted"
+    assert (await provider.raw("DELETE", f"/instances/{uuid.uuid4()}", token)).status_code == 404
+
+
+async def test_a_notification_is_tried_for_a_week(provider: Provider, harness: Harness) -> None:
+    """It keeps its id and body, waits as long as the receiver asks, and is given up visibly."""
+    token = await provider.provisioner()
+    body = json.dumps({"delivery": harness.delivery()})
+    made = (await provider.raw("POST", "/instances", token, key="p", content=body)).json()
+    request = await provider.client_of(made["credential"]["token"]).create(CALL, "k1")
+    await provider.decide(request.id)
+    harness.statuses, harness.headers = [503, 302, 500], {"Retry-After": "900"}
+    ledger = provider.desk.ledger
+    notifier = Notifier(provider.desk, provider.receivers)
+    await notifier.drain()
+    (item,) = await _waits(provider)
+    assert 800_000 < item[1] - (await ledger.now()).timestamp() * 1000 < 901_000
+    await _now(provider, item[0])
+    await notifier.drain()
+    assert harness.posted[1] == harness.posted[2]
+    await _now(provider, item[0])
+    approval = await provider.approval(request.id)
+    (leased,) = (await ledger.claim(stages.AAP, limit=1, lease=60)).items
+    late = present(approval.decision).at + timedelta(days=7, seconds=-1)
+    await ledger.commit(notifier._again(leased, "it answered 500", approval, late))
+    assert await _waits(provider) == []
+    assert len(await ledger.store.keys(f"dead:{stages.AAP}:", "string")) == 1
+
+
+async def _waits(provider: Provider) -> list[tuple[str, float]]:
+    """Return what waits in the stage, with when it may be claimed (milliseconds)."""
+    store = provider.desk.ledger.store
+    async with store.translated_client() as client:
+        found: list[tuple[str, float]] = await client.zrange(
+            f"{store.prefix}outbox:{stages.AAP}", 0, -1, desc=False, withscores=True
+        )
+    return found
+
+
+async def _now(provider: Provider, item: str) -> None:
+    """Let work be claimed now."""
+    store = provider.desk.ledger.store
+    async with store.translated_client() as client:
+        await client.zadd(f"{store.prefix}outbox:{stages.AAP}", {item: 1})
+
+
+async def test_what_is_not_reported_in_time_is_in_doubt(provider: Provider) -> None:
+    """Those who approved are told, and the program may still report it."""
+    provider.requests._report_within = timedelta(0)
+    client = await provider.client()
+    made = await client.create(CALL, "k1")
+    await provider.decide(made.id)
+    await client.consume(made.id, "c")
+    await provider.notify()
+    approval = await provider.approval(made.id)
+    assert approval.handoff is Handoff.IN_DOUBT
+    done = await client.report_outcome(made.id, "succeeded")
+    assert present(done.consumption).outcome is not None
+
+
+async def test_a_receiver_of_the_command_line_proves_itself_first(
+    provider: Provider, harness: Harness
+) -> None:
+    """It is told nothing before, and its first notification is not lost meanwhile."""
+    ledger = provider.desk.ledger
+    made, token = await instances.create(
+        ledger, "codex", user="riley", by="test", receiver=harness.url
+    )
+    receiver = present(made.receiver)
+    request = await provider.client_of(token).create(CALL, "k1")
+    await provider.decide(request.id)
+    await provider.notify()
+    assert [json.loads(one)["type"] for one in harness.posted] == ["webhook.verification"]
+    harness.receiver.secret = receiver.signing_secret
+    harness.receiver.registration_id = receiver.registration_id
+    ((item, _),) = await _waits(provider)
+    await _now(provider, item)
+    await provider.notify()
+    assert json.loads(harness.posted[-1])["request_id"] == request.id
+    assert present(present(await instances.load(ledger, made.id)).receiver).verified
+
+
+async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
+    """At the command line it is held to what policies can name."""
+    await provider.instance("codex")
+    for name in ("codex", "two words", "", "9lives"):
+        with pytest.raises(ConfigError):
+            await provider.instance(name)
+    with pytest.raises(ConfigError, match="There is no instance"):
+        await instances.by_name(provider.desk.ledger, "nobody")
+
+
+async def test_a_provisioner_makes_instances_for_its_apps_alone(provider: Provider) -> None:
+    """No instance can pass for an agent that its provisioner has nothing to do with."""
+    token = await provider.provisioner(users=("riley",), apps=("codex",))
+    other = json.dumps({"instance_name": "finance"})
+    refused = await provider.raw("POST", "/instances", token, key="p1", content=other)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "app_not_allowed")
+    mine = json.dumps({"instance_name": "codex"})
+    made = await provider.raw("POST", "/instances", token, key="p2", content=mine)
+    assert made.status_code == 201
+
+
+async def test_a_failed_verification_is_the_clients_own_error(
+    provider: Provider, harness: Harness
+) -> None:
+    """The client raises what it has for that."""
+    harness.statuses = [500]
+    with pytest.raises(WebhookVerificationFailed):
+        await harness.receiver.provision(
+            provider_url=URL,
+            provisioner_token=await provider.provisioner(),
+            url=harness.url,
+            http=provider.transport(),
+        )

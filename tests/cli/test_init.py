@@ -1,0 +1,132 @@
+"""`signoff init`, and how commands find what `signoff up` has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Invoke
+from signoff.cli.config.settings import load_settings
+from signoff.cli.config.started import alone, provide, provided
+from signoff.core.base.errors import ConfigError
+
+
+def test_what_it_writes_is_good_and_its_cases_pass(invoke: Invoke, tmp_path: Path) -> None:
+    """Settings, an agent and cases, and the lines that say how to go on."""
+    done = invoke("init", "--yes")
+    assert done.exit_code == 0, done.output
+    assert "Start:  signoff up\nPage:   http://localhost:8080/" in done.stdout
+    assert "signoff inbox link mara" in done.stdout
+    assert 'signoff run finance "Reimburse me 2500' in done.stdout
+    assert "--user nora@example.com" in done.stdout
+    assert 'signoff mailbox reply last "approve"' in done.stdout
+    assert (tmp_path / "agents" / "finance" / "agent.py").is_file()
+    assert (tmp_path / ".gitignore").read_text() == ".signoff/\n"
+    assert invoke("config", "check").exit_code == 0
+    assert "3 passed" in invoke("policy", "test").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "email", "person"),
+    [
+        ("Ana Díaz", "ana@firm.example", "ana"),
+        ('Jo "the boss" O\\Neil', "Jo.O+x@firm.example", "jo.o"),
+        ("Nora Second", "nora@firm.example", "approver"),
+        ("Ünal", "ünal@firm.example", "approver"),
+    ],
+)
+def test_the_approver_is_who_was_named(
+    invoke: Invoke, tmp_path: Path, name: str, email: str, person: str
+) -> None:
+    """In the settings and in the cases, whatever the name has in it."""
+    done = invoke("init", "--name", name, "--email", email)
+    assert done.exit_code == 0, done.output
+    first = tomllib.loads((tmp_path / "signoff.toml").read_text())["people"][0]
+    assert first == {"id": person, "name": name, "email": email}
+    assert "3 passed" in invoke("policy", "test").stdout
+
+
+def test_agents_that_are_there_are_taken(invoke: Invoke, tmp_path: Path) -> None:
+    """No example is written beside one's own, and the run that is shown is of one of them."""
+    (tmp_path / "mine" / "helper").mkdir(parents=True)
+    (tmp_path / "mine" / "helper" / "agent.py").touch()
+    done = invoke("init", "--agents", "mine")
+    assert "signoff run helper" in done.stdout
+    assert not (tmp_path / "agents").exists()
+    assert load_settings().agents_folder == tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--email", "nobody"], "--email 'nobody'"),
+        (["--email", "nora@example.com"], "nobody approves their own request"),
+        (["--agents", "none"], "none is not a folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    invoke: Invoke, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """The folder stays empty."""
+    done = invoke("init", *arguments)
+    assert (done.exit_code, words in done.stderr) == (2, True), done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_file_is_changed(invoke: Invoke, tmp_path: Path) -> None:
+    """Settings that are there stay, and the way on is named."""
+    (tmp_path / "signoff.toml").write_text("# mine\n")
+    done = invoke("init", "--yes")
+    assert done.exit_code == 2
+    assert "changes no file" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["signoff.toml"]
+
+
+def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
+    """Before the file and the environment; and no longer when it has ended."""
+    (tmp_path / "signoff.toml").write_text("[gateway]\nport = 0\n[email.smtp]\nport = 7\n")
+    state = tmp_path / ".signoff"
+    with alone(state):
+        given = {
+            "redis": {"url": "redis://127.0.0.1:1/0"},
+            "gateway": {"port": 4321},
+            "inbox": {"url": "http://localhost:4321", "secret_key": "k" * 43},
+        }
+        provide(state, given)
+        found = load_settings()
+        assert (found.redis_url, found.gateway.port) == ("redis://127.0.0.1:1/0", 4321)
+        assert (found.inbox.url, found.email.smtp.port) == ("http://localhost:4321", 7)
+        assert load_settings(kind="worker").inbox.url == ""
+        assert (state / "up.json").stat().st_mode & 0o77 == 0
+        with pytest.raises(ConfigError, match="runs already"), alone(state):
+            pass
+    assert provided(state) == {}
+    assert load_settings().gateway.port == 0
+
+
+def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
+    """Its file names a process that is gone."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    state = tmp_path / ".signoff"
+    state.mkdir()
+    text = json.dumps({"pid": ended.pid, "settings": {"gateway": {"port": 4321}}})
+    (state / "up.json").write_text(text)
+    assert provided(state) == {}
+    (state / "up.json").write_text(text.replace(str(ended.pid), str(os.getpid())))
+    assert provided(state) == {"gateway": {"port": 4321}}
+
+
+def test_without_up_the_way_to_a_redis_is_named(invoke: Invoke, tmp_path: Path) -> None:
+    """Nothing listens where Redis usually is: `signoff up` brings one along."""
+    done = invoke("runs", "list", env={"SIGNOFF_REDIS__PREFIX": "x:"})
+    if done.exit_code == 0:
+        pytest.skip("a Redis listens on its usual port on this machine")
+    assert "`signoff up`" in done.stderr
+    assert str(tmp_path) in done.stderr

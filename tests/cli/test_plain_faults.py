@@ -1,0 +1,130 @@
+"""What is wrong with a setting is said in words, without a type, pattern or class of Python."""
+
+from __future__ import annotations
+
+import itertools
+import types
+import typing
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from annotated_types import Ge, Gt
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from signoff.cli.config.faults import Fault, faults_of
+from signoff.cli.config.plain import PATTERNS
+from signoff.cli.config.settings import Settings, load_settings
+from signoff.core.base.errors import ConfigError
+
+PYTHON = (
+    *("timedelta", "datetime", "Decimal", "pattern", "instance of", "class ", "tuple", "dict"),
+    *("String ", "Input", "Tuple", "boolean", "integer", "constrained", "literal[", "[key]"),
+)
+BAD: tuple[Any, ...] = (
+    *(-1, 0, -0.5, 1.5, 10**12, True, None, "", "x" * 2000, "nö !", "1ms", "365d1s", "every x"),
+    *([], ["x"] * 60, [1], {}, {"ö !": "x"}, {"a": -1}, datetime(2026, 1, 1)),  # noqa: DTZ001 -- bad
+)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Return the models that an annotation names, and those in their fields."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if issubclass(annotation, BaseModel):
+            yield annotation
+            for one in annotation.model_fields.values():
+                yield from models_in(one.annotation)
+        return
+    for part in typing.get_args(annotation):
+        yield from models_in(part)
+
+
+MODELS = list(dict.fromkeys(models_in(Settings)))
+FIELDS = [field for model in MODELS for field in model.model_fields.values()]
+
+
+def metadata_of(field: FieldInfo) -> Iterator[Any]:
+    """Return what an annotation says of a value, inside of others too."""
+    yield from field.metadata
+    left: list[Any] = [field.annotation]
+    while left:
+        one = left.pop()
+        left += typing.get_args(one)
+        for more in getattr(one, "__metadata__", ()):
+            yield more
+            yield from getattr(more, "metadata", ())
+
+
+def faults(model: type[BaseModel], name: str, value: object) -> list[Fault]:
+    """Return what is wrong with one value of a model."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        return [fault for loc, fault in faults_of(error, model) if loc and loc[0] == name]
+    except ConfigError:
+        return []  # a sentence of our own
+    return []
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
+def test_no_setting_is_refused_in_the_words_of_python(model: type[BaseModel]) -> None:
+    """Whatever stands there instead of a value."""
+    for name, value in itertools.product(model.model_fields, BAD):
+        for fault in faults(model, name, value):
+            said = f"{fault.key}: {fault.message}".replace(repr(value), "")
+            # The rules of conditions have words of their own.
+            assert not [one for one in PYTHON if one in said], (value, said)
+
+
+def test_every_pattern_is_explained() -> None:
+    """A setting with a new pattern needs words for it."""
+    used = {
+        found
+        for field in FIELDS
+        for one in metadata_of(field)
+        if (found := getattr(one, "pattern", None)) is not None
+    }
+    assert used <= set(PATTERNS)
+    assert len(used) > 10
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.__name__))
+def test_a_bound_is_said(model: type[BaseModel]) -> None:
+    """What is below a bound is told the bound."""
+    for name, field in model.model_fields.items():
+        if any(isinstance(one, Ge | Gt) for one in metadata_of(field)):
+            found = [one for value in (-1, "1ms", {"a": -1}) for one in faults(model, name, value)]
+            said = [one.message for one in found]
+            assert any("at least" in text or "more than" in text for text in said), (name, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[retention]\nafter = "1s"', "it should be at least 1 minute, not '1s'"),
+        ('[delivery]\nbundle_within = "1s"', "it should be at least 10 seconds"),
+        ('[delivery]\nbundle_within = "2h"', "it should be at most 1 hour"),
+        ('[inbox]\nidle = "0s"', "it should be at least 1 millisecond, not '0s'"),
+        ("[inbox]\nsign_in = []", "it should have at least 1 entry"),
+        ("[email.smtp]\ntimeout = 0", "it should be more than 0"),
+        ("[ces]\nseconds = 601.5", "it should be at most 600, not 601.5"),
+        ('[receipts]\nunsigned_until = "soon"', "it should be a time like 2026-01-31T09:00:00Z"),
+        ("[redis]\nprefix = 3", "it should be text, not 3"),
+        ('policies = "none"', "it should be a list, not 'none'"),
+        (
+            '[[policies]]\nname = "x"\nask = ["mara"]\nquorum = 0',
+            "policy 'x': quorum: it should be at least 1, or 'all' or 'majority', not 0",
+        ),
+        ('[channels.chat]\nfactory = "a.b"', "a function like package.module:function, not 'a.b'"),
+    ],
+)
+def test_what_people_read(tmp_path: Path, text: str, said: str) -> None:
+    """The setting, the bound and what stands there."""
+    file = tmp_path / "signoff.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert said in str(caught.value)

@@ -1,0 +1,145 @@
+"""Programs that run their calls themselves: their window, the one start, and what they report."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import MARA, NOON, ask, make_call, make_origin, people, present
+from signoff.core.approvals import collaboration, programs
+from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.parts import Program
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import MoveRefused, NotStartable, ReportRefused, TooLate
+from signoff.core.policies.policy import OnTimeout
+from signoff.core.routing.escalation import advance, is_due
+
+REQUEST = "7ab8c8ec-7b2d-4fd6-9b52-752f9515eb71"
+PROGRAM = Program(
+    instance="b29a43a7-1949-4b9f-9d61-b7ae66f85d31",
+    request=REQUEST,
+    tool="refund",
+    arguments='{"amount":1.10}',
+    timeout="30m",
+    until=NOON + timedelta(minutes=30),
+    valid_for=timedelta(minutes=5),
+)
+END = PROGRAM.until
+
+
+def opened() -> Approval:
+    """Return the approval of a program's request, which nobody is asked about yet."""
+    call = make_call("refund", REQUEST, amount=1.1)
+    return Approval.open(make_origin(), call, hint="", template=None, now=NOON, program=PROGRAM)[0]
+
+
+def approved() -> Approval:
+    """Return it approved by Mara a minute later."""
+    waits = ask(opened(), MARA)
+    at = NOON + timedelta(minutes=1)
+    return waits.approve(MARA, people(), channel="inbox", now=at)[0]
+
+
+def consumed() -> Approval:
+    """Return it started a minute after that."""
+    return programs.consume(approved(), by="codex", key="c", now=NOON + timedelta(minutes=2))[0]
+
+
+@pytest.mark.parametrize("on_timeout", [*OnTimeout])
+def test_nothing_decides_it_after_its_window(on_timeout: OnTimeout) -> None:
+    """The deadline of its level ends with the window, whatever the policy does at its end."""
+    waits = ask(opened(), MARA, within=timedelta(hours=4), on_timeout=on_timeout)
+    assert waits.deadline == END
+    assert waits.next_due == END
+    with pytest.raises(TooLate):
+        waits.approve(MARA, people(), channel="inbox", now=END)
+    after, _ = advance(waits, people(), now=END)
+    assert after.state is State.TIMED_OUT
+
+
+def test_a_request_that_was_never_routed_expires() -> None:
+    """Its window is due although it has no deadline."""
+    assert is_due(opened(), END)
+    assert advance(opened(), people(), now=END)[0].state is State.TIMED_OUT
+
+
+def test_a_level_that_stays_open_ends_with_the_window() -> None:
+    """Overdue, it is still answered until then."""
+    first = timedelta(minutes=10)
+    waits = ask(opened(), MARA, within=first, on_timeout=OnTimeout.STAY)
+    overdue, _ = advance(waits, people(), now=NOON + first)
+    assert (overdue.state, overdue.deadline, overdue.next_due) == (State.PENDING, None, END)
+    assert advance(overdue, people(), now=END)[0].state is State.TIMED_OUT
+
+
+def test_more_time_never_goes_beyond_the_window() -> None:
+    """The program waits no longer, also while its requester is asked something."""
+    waits = ask(opened(), MARA, within=timedelta(minutes=20))
+    with pytest.raises(MoveRefused, match="the program that asks waits"):
+        collaboration.extend(
+            waits, MARA, people(), more=timedelta(minutes=15), reason="lunch", now=NOON
+        )
+    asked, _ = collaboration.ask_back(waits, MARA, people(), text="why?", now=NOON)
+    assert asked.deadline == waits.deadline
+
+
+def test_a_call_is_started_once_by_its_key() -> None:
+    """The same key changes nothing; another one is refused, and so is a late one."""
+    started = consumed()
+    assert (started.handoff, started.starts) == (Handoff.STARTED, 1)
+    later = NOON + timedelta(days=1)
+    assert programs.consume(started, by="codex", key="c", now=later) == (started, ())
+    with pytest.raises(NotStartable) as again:
+        programs.consume(started, by="codex", key="d", now=later)
+    assert again.value.code == "already_consumed"
+
+
+def test_a_yes_is_good_for_a_while() -> None:
+    """Until that moment, not at it, and by the terms of the request even if the settings change."""
+    yes = approved()
+    until = present(yes.good_until(timedelta(days=7)))
+    assert until == NOON + timedelta(minutes=6)
+    with pytest.raises(NotStartable) as late:
+        programs.consume(yes, by="codex", key="c", now=until)
+    assert late.value.code == "approval_expired"
+    programs.consume(yes, by="codex", key="c", now=until - timedelta(microseconds=1))
+
+
+def test_what_is_not_approved_is_not_started() -> None:
+    """Pending, rejected and withdrawn calls are refused alike."""
+    waits = ask(opened(), MARA)
+    no, _ = waits.reject(MARA, people(), channel="inbox", now=NOON, reason="no")
+    gone, _ = waits.withdraw(by="codex", reason="", now=NOON)
+    for one in (waits, no, gone):
+        with pytest.raises(NotStartable) as refused:
+            programs.consume(one, by="codex", key="c", now=NOON)
+        assert refused.value.code == "not_approved"
+
+
+def test_a_started_call_is_in_doubt_until_it_is_reported() -> None:
+    """A late report ends the doubt; nothing is asked again, and no other report counts."""
+    now = NOON + timedelta(hours=2)
+    doubtful, events = programs.doubt(consumed(), now=now)
+    assert (doubtful.handoff, len(events)) == (Handoff.IN_DOUBT, 1)
+    done, _ = programs.report(doubtful, by="codex", succeeded=False, note="timeout", now=now)
+    assert done.handoff is Handoff.RESUMED
+    assert present(present(done.program).report).note == "timeout"
+    with pytest.raises(ReportRefused):
+        programs.report(done, by="codex", succeeded=True, note="", now=now)
+    assert programs.doubt(done, now=now) == (done, ())
+    with pytest.raises(ReportRefused):
+        programs.report(approved(), by="codex", succeeded=True, note="", now=now)
+
+
+def test_its_run_ends_with_the_decision() -> None:
+    """Nothing is left to resume."""
+    run = programs.run_of(opened())
+    assert run.state is RunState.PAUSED
+    assert run.answered(opened().id).state is RunState.COMPLETED
+
+
+def test_only_those_who_know_programs_act_on_them() -> None:
+    """The record says so, and an earlier release leaves it alone."""
+    assert opened().needs == 2
+    assert '"needs":2' in opened().model_dump_json(exclude_defaults=True)

@@ -1,0 +1,66 @@
+"""A search that leaves records unread finds what it would find in all of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from builders import NOON, RILEY, asked_approval, make_origin, people
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import ToolCall
+from signoff.core.approvals.search import Search, words_of
+from signoff.core.base.model import stored_json
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_VALUES: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_TEXT, inner, max_size=2),
+    max_leaves=3,
+)
+
+
+def _stored(approval: Approval) -> str:
+    return stored_json(approval, exclude="version")
+
+
+def _approval(args: dict[str, JsonValue], user: str, hide: tuple[str, ...] = ()) -> Approval:
+    made = asked_approval(
+        call=ToolCall(id="fc-1", name="reimburse", args=args), origin=make_origin(user=user)
+    )
+    assert made.terms is not None
+    return made.model_copy(update={"terms": made.terms.model_copy(update={"hide": hide})})
+
+
+@given(
+    st.dictionaries(_TEXT, _VALUES, max_size=3),
+    st.sampled_from([RILEY.id, RILEY.email, "stranger@example.com"]),
+    st.data(),
+)
+def test_nothing_that_is_found_is_left_unread(
+    args: dict[str, JsonValue], user: str, data: st.DataObject
+) -> None:
+    """Any piece of what is searched passes the filter: numbers, quotes, names, scripts."""
+    hide = tuple(data.draw(st.sets(st.sampled_from(sorted(args)), max_size=1))) if args else ()
+    try:
+        approval = _approval(args, user, hide)
+    except ValueError:
+        return  # what has no canonical form, or cannot be hidden by that name
+    words = words_of(approval, people())
+    start = data.draw(st.integers(0, len(words) - 1))
+    q = words[start : start + data.draw(st.integers(1, 8))]
+    wanted = Search(q=q, tool=approval.call.name, app=approval.origin.app)
+    assert wanted.fits(approval, people(), NOON)
+    assert wanted.filter_of_records(people())(_stored(approval))
+
+
+def test_what_has_none_of_the_words_is_left_unread() -> None:
+    """Reading it is what takes the time."""
+    record = _stored(_approval({"purpose": "conference"}, "riley"))
+    assert not Search(q="nothing").filter_of_records(people())(record)
+    assert not Search(tool="transfer").filter_of_records(people())(record)
+    assert Search(q="Conference VOSS").filter_of_records(people())(record)
