@@ -37,7 +37,8 @@ def test_the_way_into_the_archive_and_out_of_it(
     before = json.loads(invoke("audit", "verify", "--json").output)
     text = invoke("audit", "export").output
     done = invoke("archive", "run", "--after", "0s", "--json")
-    assert json.loads(done.output) == {"files": [1], "runs": 3, "entries": 19, "busy": False}
+    told = {"files": [1], "runs": 3, "entries": 19, "sessions": 0, "busy": False}
+    assert json.loads(done.output) == told
     assert (tmp_path / ".signoff" / "archive" / "000001.jsonl").stat().st_mode & 0o077 == 0
     listed = json.loads(invoke("archive", "list", "--json").output)
     assert [one["id"] for one in listed if one["kind"] == "run"] == sorted(runs, reverse=True)
