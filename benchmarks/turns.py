@@ -69,8 +69,8 @@ class Plan:
         return min(self.at_once, _BEARABLE) if side == STOCK else self.at_once
 
 
-_BEARABLE = 24
-"""Beyond some thirty at once, ADK's SQLite store fails with "database is locked"."""
+_BEARABLE = THREADS
+"""With 24 at once ADK's SQLite store has failed here with "database is locked"."""
 
 PLANS = (
     Plan("a model that answers at once", rounds=5, runs=60),

@@ -36,14 +36,10 @@ def last_release(tmp_path_factory: pytest.TempPathFactory) -> str:
     return ":".join(str(folder / room) for room in ROOMS)
 
 
-async def _start(
-    here: Plant, version: str, names: tuple[str, ...], path: str, *, sessions: str
-) -> None:
+async def _start(here: Plant, version: str, names: tuple[str, ...], path: str) -> None:
     """Start processes of the version whose code is at a path, and wait until they work."""
     for name in names:
         environment = {**here.environment, "PYTHONPATH": path}
-        if sessions:
-            environment["SIGNOFF_SESSIONS__URL"] = sessions
         if name == "gateway":
             environment["SIGNOFF_EMAIL__INBOUND__PORT"] = str(here.inbound)
         await here.supervisor.signoff(f"{name}-{version}", name, env=environment)
@@ -61,22 +57,22 @@ async def test_versions_replace_each_other_under_load(
 
     In the middle, workers and channels of both versions work on the same outboxes. The last release
     refuses records with fields that it does not know and leaves them alone; this one takes them as
-    soon as it is alone. Where this one is first, the settings name the store of sessions, because
-    the last release has another default (docs/how-to/upgrade.md); where it is second, it finds it.
+    soon as it is alone.
     """
-    sessions = f"sqlite:///{tmp_path}/sessions.db" if first == "new" else ""
     this = ":".join(str(ROOT / room) for room in ROOMS)
     path = {"old": last_release, "new": this}
     then = "new" if first == "old" else "old"
-    async with plant(tmp_path, lease=5) as here:
-        await _start(here, first, KINDS, path[first], sessions=sessions)
+    # The last release finds sessions in its file alone: who means to go back to it says so.
+    kept = f'[sessions]\nurl = "sqlite:///{tmp_path}/.signoff/sessions.db"\n'
+    async with plant(tmp_path, lease=5, gateway=kept if first == "new" else "") as here:
+        await _start(here, first, KINDS, path[first])
         answering = asyncio.create_task(here.answer_everything(lambda _: "approve"))
         runs = [await _submit(here, n) for n in range(10)]
-        await _start(here, then, KINDS[:2], path[then], sessions=sessions)
+        await _start(here, then, KINDS[:2], path[then])
         runs += [await _submit(here, n) for n in range(10, 30)]
         await here.supervisor.stop(*(one for one in here.supervisor.children if "old" in one))
         if first == "old":
-            await _start(here, "new", ("gateway",), this, sessions=sessions)
+            await _start(here, "new", ("gateway",), this)
         ends = await asyncio.wait_for(here.ends(runs), 900)
         answering.cancel()
         assert [one for one in ends.values() if one.what is not What.COMPLETED] == []
