@@ -169,9 +169,8 @@ async def gateway(
     parts = build(load_settings(file))
     app, _ = assemble(parts)
     run, (approval,) = await paused(ledger)
-    token, _ = await create(
-        ledger, scopes=frozenset({*Scope} - {Scope.ADMIN}), by="test", person="mara"
-    )
+    others = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT, Scope.INSTANCES_MANAGE})
+    token, _ = await create(ledger, scopes=others, by="test", person="mara")
     admin, _ = await create(ledger, scopes=frozenset({Scope.ADMIN}), by="test")
     sessions = Sessions(ledger, parts.settings.inbox)
     cookie = await sessions.begin("mara", how=How.LINK, also=Change())

@@ -101,7 +101,9 @@ async def slack_office(
     """
     slack = Workspace()
     slack.add(MARA_AT, MANAGER)
-    async with serve(slack), aiohttp.ClientSession() as http:
+    # A connection that is kept may be closed by a gateway at the moment it is used again.
+    connections = aiohttp.TCPConnector(force_close=True)
+    async with serve(slack), aiohttp.ClientSession(connector=connections) as http:
         clicks = f'app_token = "{APP}"' if socket else f'signing_secret = "{SECRET}"'
         more = f"""
 [slack]

@@ -646,7 +646,10 @@ async def test_many_sessions_in_one_process(tmp_path: Path) -> None:
         stream = runner.run_async(user_id=USER, session_id=session_id, new_message=said("pay:5"))
         return len(requests_in([event async for event in stream]))
 
-    assert await asyncio.gather(*(pause(f"s{n}") for n in range(32))) == [1] * 32
+    try:
+        assert await asyncio.gather(*(pause(f"s{n}") for n in range(32))) == [1] * 32
+    finally:
+        await service.close()
 
 
 @pytest.mark.parametrize(
