@@ -11,12 +11,15 @@ from pydantic import JsonValue
 from deciding import Desk
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.core.access.scopes import Scope
 from signoff.core.approvals.approval import Approval, Asked, Origin, Shown, ToolCall
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.run import Run
 from signoff.core.directory.people import Directory, Person
 from signoff.core.policies.policy import OnTimeout, Terms
 
+OF_PEOPLE = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT})
+"""What a person's token may be good for; an instance's credential has a scope of its own."""
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 MARA = Person(

@@ -19,9 +19,12 @@ from signoff.broker.work import (
     AskRequester,
     BundleKind,
     Bundling,
+    CancelRequests,
     CloseCard,
     CloseLevel,
+    DoubtCall,
     Listed,
+    NotifyReceiver,
     SendBundle,
     SendCard,
     SendNotice,
@@ -39,7 +42,10 @@ from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
 
 KINDS = get_args(Work)
-NEW = {AnnounceMilestone, SendBundle, SendStatus, UpdateBundle}
+NEW = {
+    *(AnnounceMilestone, SendBundle, SendStatus, UpdateBundle),
+    *(CancelRequests, DoubtCall, NotifyReceiver),
+}
 """Kinds that the last release did not have."""
 
 OLD = json.loads(Path(__file__).with_name("items_of_d388fc7.json").read_text())

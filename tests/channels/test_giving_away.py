@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import CLEO, MARA, RILEY
+from builders import CLEO, MARA, OF_PEOPLE, RILEY
 from channels.conftest import Channels
 from channels.test_who_wrote_it import answer, intake_of, take
 from signoff.broker.api_tokens import create
@@ -58,7 +58,7 @@ async def says(office: Channels, token: str, text: str) -> Message:
 
 async def client(office: Channels, **token: Any) -> httpx.AsyncClient:
     """Return a client of the REST API with a fresh token."""
-    scopes = frozenset(token.pop("scopes", {*Scope} - {Scope.ADMIN}))
+    scopes = frozenset(token.pop("scopes", OF_PEOPLE))
     text, _ = await create(office.ledger, scopes=scopes, by="test", **token)
     app = make_gateway(office.ledger)
     app.mount(PATH, make_rest(office.desk))

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from builders import CLEO, MARA, NOON, make_approval, make_call
+from builders import CLEO, MARA, NOON, OF_PEOPLE, make_approval, make_call
 from channels.conftest import Channels
 from signoff.broker.api_tokens import create
 from signoff.channels.email.outbound.render import render
@@ -26,7 +26,6 @@ from signoff.channels.text_channel import shown_in, text_of
 from signoff.channels.webhooks.feed import message as posted
 from signoff.channels.words import phrases
 from signoff.cli.commands.approvals import show
-from signoff.core.access.api_tokens import Scope
 from signoff.core.approvals.approval import Approval, Asked, Shown
 from signoff.core.base.hiding import HIDDEN
 from signoff.core.cards.card import card
@@ -181,9 +180,7 @@ def test_a_grant_hides_what_its_approval_hid() -> None:
 async def client(channels: Channels) -> AsyncIterator[httpx.AsyncClient]:
     """A program of Mara's that uses the API."""
     desk = channels.desk
-    token, _ = await create(
-        desk.ledger, scopes=frozenset({*Scope} - {Scope.ADMIN}), by="test", person="mara"
-    )
+    token, _ = await create(desk.ledger, scopes=OF_PEOPLE, by="test", person="mara")
     app = make_gateway(desk.ledger)
     app.mount(PATH, make_rest(desk, lambda _: True))
     headers = {"Authorization": f"Bearer {token}"}

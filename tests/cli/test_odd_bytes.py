@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import JsonValue
 from starlette.routing import BaseRoute, Mount, Route
 
-from builders import paused
+from builders import OF_PEOPLE, paused
 from signoff.broker.api_tokens import create
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -169,8 +169,7 @@ async def gateway(
     parts = build(load_settings(file))
     app, _ = assemble(parts)
     run, (approval,) = await paused(ledger)
-    others = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT, Scope.INSTANCES_MANAGE})
-    token, _ = await create(ledger, scopes=others, by="test", person="mara")
+    token, _ = await create(ledger, scopes=OF_PEOPLE, by="test", person="mara")
     admin, _ = await create(ledger, scopes=frozenset({Scope.ADMIN}), by="test")
     sessions = Sessions(ledger, parts.settings.inbox)
     cookie = await sessions.begin("mara", how=How.LINK, also=Change())

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from builders import MARA, paused
+from builders import MARA, OF_PEOPLE, paused
 from channels.granting import asked
 from served import gateway
 from signoff.broker.api_tokens import create
@@ -20,7 +20,7 @@ from signoff.client import ApiError, ApiUnreachable, AsyncClient, Client
 from signoff.client.models import Run
 from signoff.core.access.api_tokens import Scope
 
-ALL = frozenset({*Scope} - {Scope.ADMIN})
+ALL = OF_PEOPLE
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
+from builders import OF_PEOPLE
 from deciding import Desk
 from signoff.broker.api_tokens import create
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.core.access.api_tokens import Scope
 
-EVERYTHING = frozenset({*Scope} - {Scope.ADMIN, Scope.REQUESTS_SUBMIT})
+EVERYTHING = OF_PEOPLE
 SYSTEM = EVERYTHING - {Scope.APPROVALS_DECIDE}
 
 

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from builders import paused, present
+from builders import OF_PEOPLE, paused, present
 from channels import granting
 from channels.rest.conftest import Office
 from served import gateway
@@ -37,7 +37,7 @@ CHECKS = [
 ]
 EXAMPLES = 1
 
-ALL = frozenset({*Scope} - {Scope.ADMIN})
+ALL = OF_PEOPLE
 ROLES: dict[str, dict[str, Any]] = {
     "nobody": {},
     "approver": {"person": "mara", "scopes": ALL},
