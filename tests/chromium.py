@@ -119,6 +119,11 @@ class Tab:
         """Wait for an element that is shown, by CSS and by what it says."""
         await self._wait_for(f"!!{_find(selector, text)}", f"{selector} that says {text!r}")
 
+    async def focus_on(self, element: str) -> None:
+        """Wait until the element of an id has the focus: `autofocus` acts behind the loading."""
+        has_it = f"document.activeElement?.id === {json.dumps(element)}"
+        await self._wait_for(has_it, f"focus on #{element}")
+
     async def click(self, selector: str, text: str = "") -> None:
         """Wait for such an element, and click it; what covers it for a moment is waited for."""
         place = _PLACE.format(find=_find(selector, text))

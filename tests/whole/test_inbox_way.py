@@ -122,7 +122,7 @@ async def test_a_form_is_filled_in(at: Premises, width: int, scripts: bool) -> N
     await at.put("#field-0", "three")
     await at.put("#reason", "not in March")
     await at.press("form[aria-label='Your answer'] button.yes")
-    assert await at.tab.look("document.activeElement.id") == "alert"
+    await at.tab.focus_on("alert")
     assert await at.tab.look("document.getElementById('field-0').value") == "three"
     kept = await at.tab.look("document.getElementById('reason').value")
     assert kept.strip() == "not in March"
@@ -208,7 +208,7 @@ async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: boo
     assert "You approved this request" in await at.tab.text()
     await at.put("#code", "000000")
     await at.press("form[aria-label='Your answer'] button.yes")
-    assert await at.tab.look("document.activeElement.id") == "alert"
+    await at.tab.focus_on("alert")
     assert (await at.ledger.approval(approval.id)).state is State.PENDING
     await at.put("#code", await at.code())
     await at.press("form[aria-label='Your answer'] button.yes")
