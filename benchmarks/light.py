@@ -49,7 +49,7 @@ _LARGE = (("doctor", 3.0), ("policy diff", 3.0), ("queue list", 1.0), ("approval
 """What is called where much waits, each with its aim in seconds on the clock."""
 
 _PROCESSES = (("gateway", 80), ("channels", 80), ("worker", 0))
-"""The processes, each with its aim in MiB; 0 is without one: the framework needs more by itself."""
+"""The processes, each with its aim in MiB; 0 is without one: the framework alone needs more."""
 
 _READY = 2.0
 _IDLE = 0.5

@@ -54,7 +54,7 @@ ask = ["mara"]
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Make a certificate for the name, signed by itself; return its file and that of its key."""
+    """Make a self-signed certificate for the name; return its file and that of its key."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
     made = (

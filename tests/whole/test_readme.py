@@ -41,7 +41,7 @@ def pasted(text: str, log: Path) -> str:
             lines += [
                 UP.format(log=log) if one == "signoff up" else one for one in code.splitlines()
             ]
-    # Whoever types is slower than the agent that goes on.
+    # A person types slower than the agent goes on.
     return "\n".join([*lines, AT_LAST.format(state="completed")])
 
 

@@ -31,7 +31,7 @@ def refund_asked(amount: float) -> dict[str, Any]:
 
 
 def script(turn: Turn) -> Reply:
-    """Make the call of the message, and say what came of it."""
+    """Make the call of the message, and report the result."""
     return str(dict(turn.tool_results[-1].response)) if turn.tool_results else CALLS[turn.user_text]
 
 

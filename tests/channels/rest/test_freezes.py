@@ -59,7 +59,7 @@ async def test_everything_is_frozen_by_saying_so(admin: httpx.AsyncClient) -> No
 
 @pytest.mark.parametrize("path", ["freezes", "freezes/fz_1/thaw"])
 async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, path: str) -> None:
-    """Whoever decides, submits or audits has no scope for it."""
+    """Tokens that decide, submit or audit have no scope for it."""
     answer = await mara.post(path, json={"tool": "pay", **WHY})
     assert (answer.status_code, answer.json()["type"]) == (403, "urn:signoff:problem:scope")
     submitter = await office.holder(scopes={Scope.RUNS_SUBMIT}, users=("*",))

@@ -270,7 +270,7 @@ async def test_two_readers_share_nothing(sessions: BaseSessionService) -> None:
 
 
 async def test_a_writer_that_was_overtaken_is_refused(sessions: BaseSessionService) -> None:
-    """Whoever read a session before somebody else wrote to it has to read it again."""
+    """A copy that was read before somebody else wrote has to be read again."""
     await make(sessions)
     first, second = await read(sessions), await read(sessions)
     await sessions.append_event(first, event("first"))

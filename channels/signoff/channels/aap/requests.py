@@ -189,7 +189,7 @@ class Requests:
         return await self._take(instance, request, programs.Consume(key), extras)
 
     async def report(self, instance: Instance, request: str, body: bytes) -> Approval:
-        """Note what came of the call of a request.
+        """Note the result of the call of a request.
 
         Raises:
             Fault: The report has the wrong form, or the instance has no such request.

@@ -70,7 +70,7 @@ class Journal:
             return place
 
     async def change(self, place: int, entry: Mapping[str, Any]) -> None:
-        """Write an entry anew: what came of the call.
+        """Write an entry anew, with the result of the call.
 
         Raises:
             Conflict, LeaseLost, LedgerUnavailable: See `Ledger.insist`; it stays as it was then.

@@ -165,7 +165,7 @@ class Program(Value):
         valid_for: How long a yes is good for whose policy does not say.
         consumed_by: The SHA-256 of the key with which the call was started, "" until it is.
         consumed_at: When it was started (UTC).
-        report: What came of it, None until it is reported.
+        report: Its result; None until it is reported.
     """
 
     instance: str

@@ -1,7 +1,7 @@
 """Requests of programs that run their calls themselves, as the Agent Approval Protocol has them.
 
 Such a call is started when the program consumes its approval, which it can do once, and finished
-when it reports what came of it. Started and not reported, it is in doubt.
+when it reports the result. Started and not reported, it is in doubt.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def consume(approval: Approval, *, by: str, key: str, now: datetime) -> Moved:
 
 
 def report(approval: Approval, *, by: str, succeeded: bool, note: str, now: datetime) -> Moved:
-    """Note what came of the call, also if it was in doubt by then.
+    """Note the result of the call, also if it was in doubt by then.
 
     Raises:
         ReportRefused: It was not started, or something else was reported before.
@@ -140,7 +140,7 @@ def doubt(approval: Approval, *, now: datetime) -> Moved:
     if approval.program is None or approval.handoff is not Handoff.STARTED:
         return approval, ()
     why = (
-        f"the program has started {approval.call.name}() and has not reported what came of it: it "
+        f"the program has started {approval.call.name}() and has not reported the result: it "
         "may have happened or not"
     )
     after, events = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why, by="timer")
@@ -178,7 +178,7 @@ class Consume(Move):
 
 @dataclass(frozen=True, slots=True)
 class ReportOutcome(Move):
-    """Note what came of the call of a program; see `report`.
+    """Note the result of the call of a program; see `report`.
 
     Attributes:
         succeeded: Whether it did what it was to do.

@@ -235,7 +235,7 @@ class LedgerSessionService(BaseSessionService):
             seen = Seen(known.made, len(kept.texts)) if known is not None else Seen()
             kept.note_read(await self._records.read(name, seen))
             known = kept.knows(name)
-        # Once: whoever asks again wants to know what has changed.
+        # Once: a second reading is made to see what has changed.
         kept.fresh = False
         return None if known is None else _session(known, _selected(kept.texts, config))
 
