@@ -1,7 +1,8 @@
 """redis-py, without the SDK of OpenTelemetry.
 
 Where the SDK is installed, redis-py imports it for metrics of its own, which nobody asks for here:
-10 MB and a tenth of a second of each process and command. Modules that use redis-py import it from here.
+10 MB and a tenth of a second of each process and command. Modules that use redis-py import it
+from here.
 """
 
 from __future__ import annotations
