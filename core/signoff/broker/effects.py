@@ -163,7 +163,7 @@ def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> Non
 
 
 def tell_failure(change: Change, approval: Approval, problem: str) -> None:
-    """Add to a change that those who decided, and the requester, are told it came to nothing."""
+    """Add to a change that those who decided, and the requester, are told that the call failed."""
     for asked in told_of_decision(approval):
         change.send(
             ReportFailure(

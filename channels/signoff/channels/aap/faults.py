@@ -17,8 +17,7 @@ from signoff.core.base.errors import (
     LeaseLost,
     LedgerUnavailable,
     NotCanonical,
-    NotStartable,
-    ReportRefused,
+    ProgramRefused,
     SignoffError,
 )
 
@@ -103,7 +102,7 @@ def not_found() -> Fault:
 
 def fault_of(error: SignoffError) -> Fault:
     """Return the fault that an error is for the program."""
-    if isinstance(error, NotStartable | ReportRefused):
+    if isinstance(error, ProgramRefused):
         return Fault(409, error.code, str(error))
     for kind, (status, code, message, param) in _FAULTS.items():
         if isinstance(error, kind):

@@ -1182,20 +1182,13 @@ class Approval(Value):
         """
         if self.handoff is not Handoff.IN_DOUBT:
             raise IllegalMove(f"Approval {self.id} is not in doubt.")
-        return self.open(
-            self.origin.model_copy(update={"again": self.origin.again + 1}),
-            self.call,
-            kind=self.kind,
+        return self._reopened(
+            {"again": self.origin.again + 1},
             hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
-            said=self.said,
-            request=self.request,
-            hide=self._hides_ever,
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
             now=now,
-            supersedes=self.id,
-            declared=self.declared,
         )
 
     def expire(
@@ -1216,18 +1209,11 @@ class Approval(Value):
         said = f"{self.call.name}() was {self.outcome()}, and that was good until "
         said += f"{moment_text(until, UTC)}. It could not be started by then"
         after, noted = self.hand_on(Handoff.EXPIRED, now=now, why=said)
-        question, opened = self.open(
-            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
-            self.call,
-            kind=self.kind,
-            hint=f"{said}. Is it still wanted? {self.own_hint}".rstrip(),
-            said=self.said,
-            request=self.request,
-            hide=self._hides_ever,
+        question, opened = self._reopened(
+            {"expired": self.origin.expired + 1},
+            hint=f"{said}. Is it still wanted? {self.own_hint}",
             template=self.template,
             now=now,
-            supersedes=self.id,
-            declared=self.declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1243,19 +1229,12 @@ class Approval(Value):
             both.
         """
         after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
-        question, opened = self.open(
-            self.origin.model_copy(update={"expired": self.origin.expired + 1}),
-            self.call,
-            kind=self.kind,
+        question, opened = self._reopened(
+            {"expired": self.origin.expired + 1},
             hint=f"The ledger says that this was {self.state.value.replace('_', ' ')}, and nothing "
-            f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}".rstrip(),
-            said=self.said,
-            request=self.request,
-            hide=self._hides_ever,
+            f"proves it: {why}. Nothing was run. Is it wanted? {self.own_hint}",
             template=self.template,
             now=now,
-            supersedes=self.id,
-            declared=self.declared,
         )
         return after, question, (*noted, *opened)
 
@@ -1279,22 +1258,41 @@ class Approval(Value):
             NotCanonical: The arguments have no digest.
         """
         after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
-        more = {"expired": self.origin.expired + 1, "agent": agent, "made": made}
-        question, opened = self.open(
-            self.origin.model_copy(update=more),
-            call,
-            kind=self.kind,
+        question, opened = self._reopened(
+            {"expired": self.origin.expired + 1, "agent": agent, "made": made},
             hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
-            f"{self.own_hint}".rstrip(),
-            said=self.said,
-            request=self.request,
-            hide=self._hides_ever,
+            f"{self.own_hint}",
             template=self.template,
             now=now,
-            supersedes=self.id,
+            call=call,
             declared=declared,
         )
         return after, question, (*noted, *opened)
+
+    def _reopened(
+        self,
+        origin: Mapping[str, JsonValue],
+        *,
+        hint: str,
+        template: JsonValue,
+        now: datetime,
+        call: ToolCall | None = None,
+        declared: str | None = None,
+    ) -> Moved:
+        """Open another approval in the place of this one, with what was said before the call."""
+        return self.open(
+            self.origin.model_copy(update=origin),
+            call or self.call,
+            kind=self.kind,
+            hint=hint.rstrip(),
+            said=self.said,
+            request=self.request,
+            hide=self._hides_ever,
+            template=template,
+            now=now,
+            supersedes=self.id,
+            declared=self.declared if declared is None else declared,
+        )
 
     # What the moves are made of.
 

@@ -17,8 +17,10 @@ INPUT: Final = "adk_request_input"
 """The name of a request for input: in ADK's session, in policies and in digests."""
 
 LONGEST_TEXT: Final = 2_000
-LONGEST_REQUEST: Final = 500
 """Characters of a comment, a reason or the agent's words that are kept."""
+
+LONGEST_REQUEST: Final = 500
+"""Characters of the requester's message that are kept with an approval."""
 
 FIRST: Final = frozenset({"email", "slack"})
 """The channels that can take the first step of an approval in two steps."""

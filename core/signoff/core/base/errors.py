@@ -18,8 +18,9 @@ SignoffError
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
 │   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
 │   │   ├── NotShownInFull      a yes by a channel that has not shown all of the call
-│   │   ├── NotStartable        a program may not start the call: not approved, consumed, expired
-│   │   ├── ReportRefused       what a program reports of a call is not possible
+│   │   ├── ProgramRefused      a program cannot do this with its own request
+│   │   │   ├── NotStartable    start the call: not approved, consumed, expired
+│   │   │   └── ReportRefused   report its result
 │   │   ├── SecondStepNeeded    a yes that takes two steps, and one of them is missing
 │   │   └── StepChanged         the first step is not the one that is being confirmed
 │   ├── GrantNotFound
@@ -189,8 +190,8 @@ class NotShownInFull(DecisionRefused):
     """A yes came by a channel that has not shown all of the call to the person who gave it."""
 
 
-class NotStartable(DecisionRefused):
-    """A program may not start the call that it asks about.
+class ProgramRefused(DecisionRefused):
+    """A program cannot do this with its own request.
 
     Args:
         message: Why not.
@@ -202,17 +203,12 @@ class NotStartable(DecisionRefused):
         self.code = code
 
 
-class ReportRefused(DecisionRefused):
-    """What a program reports cannot be noted.
+class NotStartable(ProgramRefused):
+    """A program may not start the call that it asks about."""
 
-    Args:
-        message: Why not.
-        code: The reason, as the Agent Approval Protocol names it.
-    """
 
-    def __init__(self, message: str, code: str) -> None:
-        super().__init__(message)
-        self.code = code
+class ReportRefused(ProgramRefused):
+    """What a program reports cannot be noted."""
 
 
 class SecondStepNeeded(DecisionRefused):
