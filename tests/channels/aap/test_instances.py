@@ -35,6 +35,7 @@ class Harness:
         self.statuses: list[int] = []
         self.headers: dict[str, str] = {}
         self.posted: list[bytes] = []
+        self.connections: list[object] = []
         self.url = ""
         self.receiver = Receiver(resumers={"test": self._resume})
         self.awake = asyncio.Event()
@@ -47,6 +48,7 @@ class Harness:
         """Take a message as the receiver does, unless another answer is wanted."""
         body = await request.read()
         self.posted.append(body)
+        self.connections.append(request.transport)
         if self.statuses:
             return web.Response(status=self.statuses.pop(0), headers=self.headers)
         status, answer = await self.receiver.handle(dict(request.headers), body)
@@ -106,6 +108,8 @@ async def test_the_client_registers_and_is_woken(provider: Provider, harness: Ha
     assert message.keys() == {"id", "type", "instance_id", "request_id", "created_at"}
     assert message["instance_id"] == provisioned.instance_id
     assert b"secret" not in harness.posted[-1]
+    # Names at one address each have a certificate of their own to show.
+    assert len({*harness.connections}) == len(harness.posted) == 2
     assert await provider.notify() == 0
     approval = await provider.approval(made.id)
     assert (approval.origin.app, approval.origin.user) == ("codex-chris", "riley")

@@ -12,8 +12,8 @@ from channels.rest.conftest import Office
 from deciding import Desk
 from signoff.broker.limits import throttle
 from signoff.channels.gateway import make_gateway
-from signoff.channels.rest import auth
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.channels.web import bearer
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_who_goes_on_sending_no_token_is_told_to_go_away(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After so many it is 429 in place of 401; a valid token is let in from there as before."""
-    monkeypatch.setattr(auth, "_WRONG", 5)
+    monkeypatch.setattr(bearer, "_WRONG", 5)
     mara = await office.holder(person="mara")
     wrong = office.holding("signoff_" + "a" * 10 + "_" + "b" * 52)
     codes = [(await wrong.get("me")).status_code for _ in range(7)]

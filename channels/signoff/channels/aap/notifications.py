@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -28,12 +27,7 @@ from signoff.channels.aap.instances import Instance, Receiver
 from signoff.channels.aap.wire import stamp
 from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
 from signoff.channels.web.signatures import key_of, sign
-from signoff.channels.webhooks.addresses import (
-    PrivateAddress,
-    Resolve,
-    is_public_literal,
-    resolve,
-)
+from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve, why_refused
 from signoff.channels.webhooks.posting import Answer, Poster
 from signoff.core.approvals import programs
 from signoff.core.approvals.approval import Approval
@@ -121,9 +115,12 @@ class Receivers:
     ) -> Answer:
         body = json.dumps(message, separators=(",", ":")).encode()
         signed = sign([key_of(receiver.signing_secret) or b""], message["id"], now, body)
+        # Receivers of several names may be at one address. Each has to show the certificate of its
+        # own name, on a connection of its own.
+        headers = {**signed, "Connection": "close"}
         async with asyncio.timeout(TIMEOUT):
             return await self._poster.post(
-                receiver.url, body, signed, allow_private=self._private, most=most
+                receiver.url, body, headers, allow_private=self._private, most=most
             )
 
 
@@ -133,15 +130,7 @@ def require_url(url: str, *, allow_private: bool) -> None:
     Raises:
         Fault: It is none, or leads into a private network.
     """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port  # the port is parsed on access
-    except ValueError:
-        host, parts = "", urlsplit("")
-    fine = url.isascii() and url.isprintable() and " " not in url and bool(host)
-    fine = fine and parts.username is None and "#" not in url
-    fine = fine and (parts.scheme == "https" or (allow_private and parts.scheme == "http"))
-    if not fine or not (allow_private or is_public_literal(host)):
+    if " " in url or "#" in url or why_refused(url, allow_private=allow_private):
         raise invalid(
             "The URL of a receiver is https:// and leads to the internet, without user, password "
             "and fragment.",
