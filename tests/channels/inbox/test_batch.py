@@ -278,7 +278,5 @@ async def test_what_others_have_said_is_read_first(browser: Browser, office: Cha
     (one,) = await opened(office, 1)
     comment = moves.Comment(text="Wait for the invoice.")
     await office.desk.take(one.id, comment, Actor(CLEO, "inbox"))
-        one.id, moves.Comment(text="Wait for the invoice."), Actor(CLEO, "inbox")
-    )
     await browser.sign_in()
     assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text
