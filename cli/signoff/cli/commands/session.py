@@ -118,6 +118,13 @@ def person_of(directory: Directory, identity: str) -> Person:
     return person
 
 
+def operator() -> str:
+    """Return what stands in the audit for the user of the terminal."""
+    from signoff.cli.composition.kinds import login  # noqa: PLC0415 -- help must not wait for it
+
+    return f"{login()} (cli)"
+
+
 def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON
     """Write a value as JSON to standard output."""
     say_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))

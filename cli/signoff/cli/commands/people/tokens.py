@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, operator, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def create(
         return await make(
             decisions.ledger,
             scopes=scopes,
-            by=_operator(),
+            by=operator(),
             name=name,
             person=person_of(decisions.directory, person).id if person else "",
             users=tuple(user or ()),
@@ -120,7 +119,7 @@ def revoke(
     async def work(decisions: Decisions) -> Access:
         from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
 
-        return await take_away(decisions.ledger, token_id, by=_operator())
+        return await take_away(decisions.ledger, token_id, by=operator())
 
     gone = with_decisions(ctx, work)
     if as_json:
@@ -153,7 +152,3 @@ def _duration(text: str) -> timedelta:
 
 def _as_json(access: Access) -> dict[str, object]:
     return access.model_dump(mode="json", exclude={"sha256"})
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()} (cli)"
