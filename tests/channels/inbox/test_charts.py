@@ -19,7 +19,6 @@ from visitor import Browser
 AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")
 LEGAL = Policy(name="legal", ask=("queue:legal",), within="4d")
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture

@@ -50,11 +50,6 @@ async def approve_first(office: FarOffice, run: Run) -> None:
     await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
 
 
-def is_answer(body: dict[str, Any]) -> bool:
-    """Say whether a message is an answer."""
-    return "functionResponse" in body["newMessage"]["parts"][0]
-
-
 async def test_a_typescript_agent_pauses_and_is_resumed(far_ledger: FarLedger) -> None:
     """Its pause is one event without placeholders, and its answer begins a new invocation."""
     server = FakeServer("siblings")
