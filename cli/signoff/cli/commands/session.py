@@ -36,7 +36,7 @@ class Session:
 
 
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
-    """Read the settings of this call, and send warnings to standard error.
+    """Read the settings of this call, once, and send warnings to standard error.
 
     Args:
         ctx: The call.
@@ -49,10 +49,13 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
-    session = ctx.find_root().obj
-    settings = load_settings(session.config if isinstance(session, Session) else None, kind)
-    log.configure(LogSettings(level="warning", redact=settings.logging.redact))
-    return settings
+    root = ctx.find_root()
+    known: dict[str, Settings] = root.meta.setdefault(__name__, {})
+    if kind not in known:
+        config = root.obj.config if isinstance(root.obj, Session) else None
+        known[kind] = load_settings(config, kind)
+        log.configure(LogSettings(level="warning", redact=known[kind].logging.redact))
+    return known[kind]
 
 
 def with_decisions(
