@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -119,6 +120,23 @@ def person_of(directory: Directory, identity: str) -> Person:
         known = ", ".join(one.id for one in directory) or "nobody"
         raise ConfigError(f"There is no person {identity!r} in [[people]]; there is: {known}.")
     return person
+
+
+def length_of(text: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        typer.BadParameter: It is no duration, or one of working time.
+    """
+    from signoff.core.base.durations import parse_span  # noqa: PLC0415
+
+    try:
+        span = parse_span(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if span.business:
+        raise typer.BadParameter("this is time by the clock: leave out `business`")
+    return span.length
 
 
 def operator() -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.approvals.moves import CHANNEL, length_of
+from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import (
     Json,
+    length_of,
     operator,
     person_of,
     settings_of,

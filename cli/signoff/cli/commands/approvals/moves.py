@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, operator, person_of, with_decisions, write_json
+from signoff.cli.commands.session import (
+    Json,
+    length_of,
+    operator,
+    person_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -30,23 +36,6 @@ MaybeAs = Annotated[
     typer.Option("--as", metavar="PERSON", help="The person. Without it you act as the operator."),
 ]
 Reason = Annotated[str, typer.Option(help="Why.")]
-
-
-def length_of(text: str) -> timedelta:
-    """Read how long, by the clock.
-
-    Raises:
-        typer.BadParameter: It is no duration, or one of working time.
-    """
-    from signoff.core.base.durations import parse_span  # noqa: PLC0415
-
-    try:
-        span = parse_span(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    if span.business:
-        raise typer.BadParameter("this is time by the clock: leave out `business`")
-    return span.length
 
 
 def claim(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from signoff.cli.commands.people.inbox import require_page
 from signoff.cli.commands.session import (
     Json,
     operator,
@@ -197,12 +198,7 @@ def enroll(
     Anybody who has the secret can create the codes. Show it only to that person.
     """
     settings = settings_of(ctx)
-    if not settings.inbox.url:
-        raise ConfigError(
-            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
-            key="inbox",
-        )
-
+    require_page(settings)
     if passkey:
         _invite(ctx, settings.inbox, person, as_json=as_json)
         return

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, operator, person_of, with_decisions, write_json
+from signoff.cli.commands.session import (
+    Json,
+    length_of,
+    operator,
+    person_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -58,7 +64,7 @@ def create(
     users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
-    within = _duration(expires) if expires else None
+    within = length_of(expires) if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
@@ -135,19 +141,6 @@ def _scope(text: str) -> Scope:
         return Scope(text)
     except ValueError as error:
         raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
-
-
-def _duration(text: str) -> timedelta:
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
-
-    from signoff.core.base.durations import Duration  # noqa: PLC0415
-
-    try:
-        made: timedelta = TypeAdapter(Duration).validate_python(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise typer.BadParameter(f"--expires: {first['msg']}") from error
-    return made
 
 
 def _as_json(access: Access) -> dict[str, object]:
