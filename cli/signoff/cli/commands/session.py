@@ -128,15 +128,12 @@ def length_of(text: str) -> timedelta:
     Raises:
         typer.BadParameter: It is no duration, or one of working time.
     """
-    from signoff.core.base.durations import parse_span  # noqa: PLC0415
+    from signoff.core.base.durations import parse_length  # noqa: PLC0415
 
     try:
-        span = parse_span(text)
+        return parse_length(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    if span.business:
-        raise typer.BadParameter("this is time by the clock: leave out `business`")
-    return span.length
 
 
 def operator() -> str:
