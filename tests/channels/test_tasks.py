@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from builders import MARA
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.doorbells.loop import LoopThread
@@ -29,7 +29,7 @@ def all_drains(
     """Return what works through the stages, on a ledger."""
     policies = [Policy(name="expenses", ask=("mara",))]
     router = Router(ledger, policies=policies, fallback=Fallback(), directory=directory)
-    intake = Intake(Desk(ledger, directory), mailbox="approvals@signoff.example")
+    intake = Intake(Decider(ledger, directory), mailbox="approvals@signoff.example")
     delivery = Delivery(ledger, channel or FakeChannel(), directory=directory)
     return drains(router, intake, [delivery])
 
@@ -87,5 +87,5 @@ async def _opened(ledger: Ledger, directory: Directory) -> str:
     # Imported late: conftest.py is no module that others import at the top.
     from channels.conftest import Channels
 
-    approval = await Channels(ledger, Desk(ledger, directory), directory, FakeChannel()).open()
+    approval = await Channels(ledger, Decider(ledger, directory), directory, FakeChannel()).open()
     return approval.id

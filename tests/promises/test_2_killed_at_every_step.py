@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -105,7 +105,7 @@ async def take_up(workers: Forge, ledger: Ledger, stage: str) -> None:
         assert workers.work(stage) == 0
 
 
-async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
+async def approve(ledger: Ledger, decider: Decider, run: Run) -> None:
     """Ask Mara, and let her approve."""
     for was in await ledger.approvals(run.waiting):
         asked, events = was.ask(
@@ -114,7 +114,7 @@ async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
             now=await ledger.now(),
         )
         await ledger.commit(Change().put(asked, was=was).note(events))
-        await desk.approve(asked.id, MARA, channel="cli")
+        await decider.approve(asked.id, MARA, channel="cli")
 
 
 @pytest.mark.promise
@@ -123,7 +123,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
     """Each run ends with one execution, or in doubt with one at most; the audit verifies."""
     run_stage, resume_stage = stages.run("finance"), stages.resume("finance")
     async with forge(tmp_path) as (workers, ledger):
-        desk = Desk(ledger, Directory([MARA]))
+        decider = Decider(ledger, Directory([MARA]))
         ends: Counter[RunState] = Counter()
         killed = 0
         for number in range(ROUNDS):
@@ -131,7 +131,9 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
             for step in STEPS:
                 for after in (False, True):
                     name = f"{number}-{step}-{after}"
-                    run = await desk.submit("finance", f"Reimburse me $2500 for {name}", user="r")
+                    run = await decider.submit(
+                        "finance", f"Reimburse me $2500 for {name}", user="r"
+                    )
                     killed += workers.work(run_stage, step=step, after=after) == -9
                     runs.append(run.id)
             await take_up(workers, ledger, run_stage)
@@ -141,7 +143,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
                 run = await ledger.run(run_id)
                 assert run.state is RunState.PAUSED
                 assert len(run.approvals) == 1
-                await approve(ledger, desk, run)
+                await approve(ledger, decider, run)
                 killed += workers.work(resume_stage, step=step, after=after) == -9
             await take_up(workers, ledger, resume_stage)
             for run in await ledger.runs(runs):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from promises.test_2_killed_at_every_step import Forge, approve, forge, take_up
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -40,7 +40,7 @@ class Journey:
         self.workers = workers
         self.ledger = ledger
         self.app = app
-        self._desk = Desk(ledger, Directory([MARA]))
+        self._decider = Decider(ledger, Directory([MARA]))
         self._journal = folder / "journal.jsonl"
 
     async def walk(self, turn: int, thought: int) -> tuple[Run | None, bool]:
@@ -50,7 +50,7 @@ class Journey:
             The run, None where it has no such turn; and whether the worker was killed.
         """
         self._journal.unlink(missing_ok=True)
-        run = await self._desk.submit(self.app, "go", user="riley@example.com")
+        run = await self._decider.submit(self.app, "go", user="riley@example.com")
         dead = False
         for number in range(MOST_TURNS):
             stage = stages.resume(self.app) if number else stages.run(self.app)
@@ -60,7 +60,7 @@ class Journey:
             run = await self.ledger.run(run.id)
             if run.state is not RunState.PAUSED:
                 return (run if number >= turn else None), dead
-            await approve(self.ledger, self._desk, run)
+            await approve(self.ledger, self._decider, run)
         raise AssertionError(f"{self.app} does not come to an end")
 
     def executed(self) -> list[dict[str, object]]:

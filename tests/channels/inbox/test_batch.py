@@ -81,7 +81,7 @@ async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(
     found = await opened(office)
     await browser.sign_in()
     fields = await form(browser, found)
-    await office.desk.reject(found[1].id, CLEO, channel="email", reason="no")
+    await office.decider.reject(found[1].id, CLEO, channel="email", reason="no")
 
     done = await browser.post("/inbox/batch", fields)
 
@@ -131,7 +131,7 @@ async def test_no_longer_mine(browser: Browser, office: Channels) -> None:
     await browser.sign_in()
     fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
     fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
-    await office.desk.made(found[0].id, moves.Claim(), CLEO)
+    await office.decider.made(found[0].id, moves.Claim(), CLEO)
 
     done = await browser.post("/inbox/batch", fields)
 
@@ -277,6 +277,6 @@ async def test_what_others_have_said_is_read_first(browser: Browser, office: Cha
     """A comment stands on the page of the request, and not in the list."""
     (one,) = await opened(office, 1)
     comment = moves.Comment(text="Wait for the invoice.")
-    await office.desk.take(one.id, comment, Actor(CLEO, "inbox"))
+    await office.decider.take(one.id, comment, Actor(CLEO, "inbox"))
     await browser.sign_in()
     assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text

@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from builders import MARA, paused, present
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
@@ -85,7 +85,7 @@ async def drained(ledger: Ledger, one: Webhook) -> None:
 
 
 async def test_what_happens_is_posted_once_and_signed_by_every_secret(
-    desk: Desk, ledger: Ledger, receiver: Receiver
+    decider: Decider, ledger: Ledger, receiver: Receiver
 ) -> None:
     """Each event that is wanted comes as a message of Standard Webhooks, and no other does."""
     one = hook(receiver, events=("opened", "approved"))
@@ -94,7 +94,7 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     await feed.once()
     assert (await feed.once(), receiver.posted) == (0, [])
     _, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="cli", reason="fine — go")
+    await decider.approve(approval.id, MARA, channel="cli", reason="fine — go")
     while await feed.once():
         pass
     await drained(ledger, one)
