@@ -149,11 +149,11 @@ class Story:
     @staticmethod
     def _passed(before: Approval, after: Approval) -> list[int]:
         assert before.terms is not None
-        reminded = after.turn == before.turn and after.deadline == before.deadline
+        reminded = after.level_key == before.level_key and after.deadline == before.deadline
         if reminded and after.state is State.PENDING:
             return []
         following = list(before.terms.after(before.level, before.round))
-        if after.state is not State.PENDING or after.turn == before.turn:
+        if after.state is not State.PENDING or after.level_key == before.level_key:
             return [index for index, _ in following]
         return [index for index, _ in following[: following.index((after.level, after.round))]]
 

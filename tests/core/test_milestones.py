@@ -355,25 +355,25 @@ def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list
             found = recipients(here, milestone, people)
             names = [one.person for one in found]
             assert len(names) == len(set(names))
-            has_card = {one.person for one in here.asked if one.turn == here.turn}
+            has_card = {one.person for one in here.asked if one.level_key == here.level_key}
             assert has_card.isdisjoint(names)
             wanted = {"riley"} | set(here.informed)
             assert set(names) <= wanted
-            turn = here.turn if here.state is State.PENDING else ""
-            fresh = {(one, milestone, turn) for one in names}
+            level_key = here.level_key if here.state is State.PENDING else ""
+            fresh = {(one, milestone, level_key) for one in names}
             assert not fresh & seen
             seen |= fresh
-            assert not is_over(here, milestone, turn)
+            assert not is_over(here, milestone, level_key)
         if here.state is not State.PENDING:
             break
         before, now = here, now + HOUR
         if step in {"wait", "begin"}:
             here, _ = advance(here, people, now=now)
             fresh_cards = tuple(
-                Asked(person=one, channel="email", address="", turn=here.turn)
+                Asked(person=one, channel="email", address="", level_key=here.level_key)
                 for one in here.approvers
             )
-            if here.state is State.PENDING and fresh_cards and here.turn != before.turn:
+            if here.state is State.PENDING and fresh_cards and here.level_key != before.level_key:
                 here, _ = here.asked_too(fresh_cards, now=now)
         else:
             by = people.get(min(here.approvers))

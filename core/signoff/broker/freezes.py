@@ -208,7 +208,7 @@ def _cards_of(approvals: Sequence[Approval]) -> Change:
     change = Change()
     for approval in approvals:
         for asked in approval.asked:
-            if asked.receipt and not asked.problem and asked.turn == approval.turn:
+            if asked.receipt and not asked.problem and asked.level_key == approval.level_key:
                 rewrite(change, approval, asked)
     return change
 

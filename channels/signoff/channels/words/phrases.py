@@ -183,17 +183,17 @@ def first_step(
     return say("first_step", approval, directory, reader, given=given, again=again)
 
 
-def went_on(approval: Approval, directory: Directory, turn: str, reader: str) -> Words:
+def went_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
     """Return to somebody of an earlier level that others are asked now.
 
     Args:
         approval: As it stands.
         directory: The people.
-        turn: The level at which they were asked; see `Question.turn`.
+        level_key: The level at which they were asked; see `Asked.level_key`.
         reader: The id of who reads it.
     """
     terms = approval.terms
-    passed = terms is not None and not terms.same_stage(level_of(turn), approval.level)
+    passed = terms is not None and not terms.same_stage(level_of(level_key), approval.level)
     return say("went_on" if passed else "escalated", approval, directory, reader)
 
 

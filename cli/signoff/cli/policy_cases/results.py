@@ -16,7 +16,7 @@ from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.simulation.forecast import Rung, SimulatedAnswer, Timeline
+from signoff.core.simulation.forecast import LevelForecast, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterat
             if person in rung.people:
                 yield f"never: {person} is asked at {_number(rung)}"
     if expect.by is not None:
-        channels = {turn.channel for rung in levels for turn in rung.asked}
+        channels = {one.channel for level in levels for one in level.asked}
         if channels != set(expect.by):
             yield f"by: expected {_listed(expect.by)}, is {_listed(sorted(channels))}"
     if expect.reminded is not None and expect.reminded != timeline.reminders:
@@ -140,7 +140,7 @@ def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Ite
 
 
 def _moments(
-    expect: Expectation, timeline: Timeline, levels: Sequence[Rung], zone: ZoneInfo
+    expect: Expectation, timeline: Timeline, levels: Sequence[LevelForecast], zone: ZoneInfo
 ) -> Iterator[str]:
     delivered = [
         min((one.held or rung.at for one in rung.asked), default=rung.at) for rung in levels
@@ -160,7 +160,7 @@ def _moments(
             yield f"end_at: expected {_shown(end, zone)}, is {ends}"
 
 
-def _asked(wanted: Sequence[Sequence[str]], levels: Sequence[Rung]) -> Iterator[str]:
+def _asked(wanted: Sequence[Sequence[str]], levels: Sequence[LevelForecast]) -> Iterator[str]:
     if len(wanted) != len(levels):
         yield f"asked: expected {_count(wanted)}, there are {_count(levels)}"
     for people, level in zip(wanted, levels, strict=False):
@@ -182,7 +182,7 @@ def _wanted(texts: Sequence[str], start: datetime, zone: ZoneInfo) -> list[datet
     return found
 
 
-def _number(level: Rung) -> str:
+def _number(level: LevelForecast) -> str:
     return f"level {level.level + 1}" + (f" ({level.name})" if level.name else "")
 
 

@@ -37,7 +37,7 @@ class DueApprovals:
     moved once.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
         cards: Makes cards, where the channels are at hand; see `Due`.
         batch: How many approvals to claim at a time.
         lease: For how many seconds nobody else gets them.

@@ -28,7 +28,7 @@ class Reconciler:
     """Works through the due index and rings where work waits.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
         cards: Makes cards, where the channels are at hand; see `Due`.
         cycle: Seconds between two looks.
         lease: Seconds after which others take up what a process that died had claimed.

@@ -69,7 +69,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
-from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, turn_of
+from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, level_key_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
@@ -293,9 +293,9 @@ class Approval(Value):
         return "" if "expected ToolConfirmation payload" in self.hint else self.hint
 
     @property
-    def turn(self) -> str:
-        """The present level, as a text: see `signoff.core.policies.levels.turn_of`."""
-        return turn_of(self.level, self.round)
+    def level_key(self) -> str:
+        """The present level, as a text: see `signoff.core.policies.levels.level_key_of`."""
+        return level_key_of(self.level, self.round)
 
     @property
     def is_last_level(self) -> bool:
@@ -717,7 +717,7 @@ class Approval(Value):
             terms = terms.shown_like(self.terms).telling_as(self.terms)
             terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
-        here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
+        here: list[JsonValue] = [one.key for one in asked if one.level_key == begun.level_key]
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
         if terms.second_step:
             more["second_step"] = True
@@ -748,7 +748,7 @@ class Approval(Value):
             if called := self.terms.called(self.level):
                 more["level"] = called
         event = self.note(What.ASKED, now=now, by="router", more=more)
-        asked = with_cards(self.asked, fresh, self.turn)
+        asked = with_cards(self.asked, fresh, self.level_key)
         return self.model_copy(update={"asked": asked}), (event,)
 
     def escalate(

@@ -250,6 +250,10 @@ class Level(Asking):
         return self.model_copy(update={name: getattr(base, name) for name in unset})
 
 
+LevelKey = Annotated[str, Field(alias="turn")]
+"""See `level_key_of`. In records it is `turn`, which the last release reads and writes."""
+
+
 class Seat(Value):
     """One who may decide at a level.
 
@@ -306,9 +310,9 @@ class Start:
     informed: tuple[str, ...] = ()
 
     @property
-    def turn(self) -> str:
-        """See `turn_of`."""
-        return turn_of(self.level, self.round)
+    def level_key(self) -> str:
+        """See `level_key_of`."""
+        return level_key_of(self.level, self.round)
 
     def without(self, people: Collection[str]) -> Start:
         """Return the same level without the seats of some people."""
@@ -320,11 +324,11 @@ class Start:
         return replace(self, round=round_, seats=seats)
 
 
-def turn_of(level: int, round_: int) -> str:
+def level_key_of(level: int, round_: int) -> str:
     """Return what stands for one going of one level: "" for the first level at the beginning."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
 
 
-def level_of(turn: str) -> int:
-    """Return the index of the level that `turn_of` stands for."""
-    return int(turn.partition(".")[2] or 0)
+def level_of(level_key: str) -> int:
+    """Return the index of the level that `level_key_of` stands for."""
+    return int(level_key.partition(".")[2] or 0)
