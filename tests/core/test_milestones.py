@@ -165,9 +165,9 @@ def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
     assert told(rejected, milestone, people) == set()
 
 
-def test_the_next_stage_is_no_escalation() -> None:
+def test_the_next_phase_is_no_escalation() -> None:
     """Those who are informed are spared it; the requester may want to know for whom it waits."""
-    levels = (Level(ask=("mara",), stage="one"), Level(ask=("tom",), stage="two"))
+    levels = (Level(ask=("mara",), phase="one"), Level(ask=("tom",), phase="two"))
     people = everybody()
     rules = policy(levels=levels, notify_requester=("waiting",))
     waiting = routed(rules, people)
@@ -332,7 +332,7 @@ def policies(draw: st.DrawFn) -> Policy:
     some = st.lists(st.sampled_from(NAMES), max_size=4, unique=True).map(tuple)
     topics = st.lists(st.sampled_from(list(NotifyOn)), unique=True).map(tuple)
     levels = tuple(
-        Level(ask=draw(ids), within="1h", inform=draw(some), stage=draw(st.just("")))
+        Level(ask=draw(ids), within="1h", inform=draw(some), phase=draw(st.just("")))
         for _ in range(draw(st.integers(1, 3)))
     )
     return policy(levels=levels, inform=draw(some), notify_requester=draw(topics))

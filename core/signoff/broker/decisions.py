@@ -22,7 +22,7 @@ from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.monitoring import metrics, tracing
-from signoff.broker.work import StaffStage, TellMove
+from signoff.broker.work import StaffPhase, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
 from signoff.core.approvals.moves import Actor, BreakGlass, Move
@@ -379,7 +379,7 @@ class Decisions:
         if went is not None:
             return went
         log.error("decisions.stage_without_people", approval=approval.id)
-        change.send(StaffStage(approval=approval.id, level_key=approval.level_key))
+        change.send(StaffPhase(approval=approval.id, level_key=approval.level_key))
         return approval, ()
 
     async def _refused(

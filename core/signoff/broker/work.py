@@ -130,8 +130,8 @@ class AskOthers(_Routing):
         return _joined("route", self.approval, "again", self.level_key)
 
 
-class StaffStage(_Routing):
-    """Ask the default: the next stage of the policy has nobody to ask.
+class StaffPhase(_Routing):
+    """Ask the default: the next phase of the policy has nobody to ask.
 
     Attributes:
         level_key: The level that has passed.
@@ -752,7 +752,7 @@ RouteWork = (
     | AskLevel
     | Remind
     | AskOthers
-    | StaffStage
+    | StaffPhase
     | RescuePoisoned
     | TellMove
     | AnnounceMilestone

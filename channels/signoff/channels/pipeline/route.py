@@ -25,7 +25,7 @@ from signoff.broker.work import (
     Remind,
     RescuePoisoned,
     RouteApproval,
-    StaffStage,
+    StaffPhase,
     TellMove,
 )
 from signoff.channels.pipeline.cards import send_cards
@@ -159,7 +159,7 @@ class Router:
         """Approve a call that its approver has written, where the policy lets that do."""
         try:
             approval = await self._ledger.approval(approval_id)
-            several = approval.terms is not None and len(approval.terms.stages) > 1
+            several = approval.terms is not None and len(approval.terms.phases) > 1
             if approval.in_two_steps or approval.ballot.need > 1 or several:
                 # What was proposed by mail is not worth more than an answer by mail, and one yes
                 # of several leaves the others to be asked.
@@ -248,7 +248,7 @@ class Router:
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
                 return self._ask_default(item, approval, why, now)
-            case StaffStage() if approval.passed:
+            case StaffPhase() if approval.passed:
                 return self._ask_default(item, approval, UNMANNED, now)
         return change
 
@@ -415,7 +415,7 @@ class Router:
     def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
         """Ask the default, whose time begins anew.
 
-        It takes as many yeses as the stages that are left would have.
+        It takes as many yeses as the phases that are left would have.
         """
         if approval.terms is None:
             return Change().ack(item)

@@ -22,7 +22,7 @@ class Milestone(StrEnum):
     OPENED = "opened"
     """People are asked."""
     PASSED = "passed"
-    """A stage has approved, and the next one is asked."""
+    """A phase has approved, and the next one is asked."""
     ESCALATED = "escalated"
     """Others are asked, because nobody decided in time or nobody was reached."""
     OVERDUE = "overdue"

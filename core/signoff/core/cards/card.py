@@ -375,7 +375,7 @@ def escalated(approval: Approval, directory: Directory) -> str:
     if approval.state is not State.PENDING or terms is None or since is None or not before:
         return ""
     level, round_ = level_of(before[-1].level_key), approval.round
-    if not terms.same_stage(level, approval.level):
+    if not terms.same_phase(level, approval.level):
         given = [_name(vote.by, directory) for vote in approval.given]
         return f"Approved before by {named(given)}. It takes your approval as well."
     here = [seat for seat in approval.seats if (seat.level, seat.round) == (level, round_)]

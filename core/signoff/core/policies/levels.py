@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BeforeValidator,
     Field,
     ValidationInfo,
@@ -19,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
-from signoff.core.base.model import Value
+from signoff.core.base.model import BY_NAME_OR_ALIAS, Value
 
 MANAGERS: Final = "requester.managers"
 """In `ask`: all managers above the requester, one after the other; each has to approve."""
@@ -190,28 +191,41 @@ def _chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]
     return f"with {key} one person is asked at a time: take quorum out" * (asking.quorum != 1)
 
 
+PhaseName = Annotated[
+    str,
+    Field(
+        max_length=64,
+        validation_alias=AliasChoices("phase", "stage"),
+        serialization_alias="stage",
+    ),
+]
+"""In records it is `stage`, which the last release reads and writes; so are its settings read."""
+
+
 class Level(Asking):
     """One level. Unset keys are inherited from the policy.
 
     Attributes:
         name: Shown on the card. The default is its number: "level 2".
         ask: The approvers: ids of people, ``requester.manager``, ``requester.manager.manager``,
-            ``requester.managers`` (all up to the top, as stages), ``asked.manager`` (of the people
+            ``requester.managers`` (all up to the top, as phases), ``asked.manager`` (of the people
             asked at the level before), ``queue:NAME``, ``schedule:NAME``,
             ``slack-group:S012AB3CD``. They are resolved when the level starts.
         all_of: Groups that are asked side by side, in place of `ask`; each must approve. People in
             several groups count in each.
         earlier: Whether approvers of earlier levels may still answer.
-        stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
-            stand together. Each stage must approve before the next one is asked.
+        phase: The phase of this level, such as ``"manager"`` or ``"board"``. Levels of a phase
+            stand together. Each phase must approve before the next one is asked.
         inform: People who are told, besides those of the policy, from when this level starts.
     """
+
+    model_config = BY_NAME_OR_ALIAS
 
     name: str = Field(default="", max_length=64)
     all_of: Groups = ()
     ask: tuple[str, ...] = Field(default=(), validate_default=True)
     earlier: Earlier = Earlier.LEAVE
-    stage: str = Field(default="", max_length=64)
+    phase: PhaseName = ""
     inform: Informed = ()
 
     @field_validator("ask", mode="after")
@@ -234,7 +248,7 @@ class Level(Asking):
 
     @property
     def is_chain(self) -> bool:
-        """Whether it stands for several stages, one for each manager."""
+        """Whether it stands for several phases, one for each manager."""
         return bool(self.until) or MANAGERS in self.ask
 
     @property

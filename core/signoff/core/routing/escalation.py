@@ -116,7 +116,7 @@ def go_past(
 def pass_on(
     approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved | None:
-    """Ask the next stage of what its stage has approved; None where there is nobody to ask.
+    """Ask the next phase of what its phase has approved; None where there is nobody to ask.
 
     Returns:
         The approval as it is, and no events, where there is nothing to pass on.

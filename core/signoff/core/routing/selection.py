@@ -23,8 +23,8 @@ from signoff.core.routing.resolve import find, informed
 
 NO_ROTATIONS: Final[Rotations] = {}
 
-UNMANNED: Final = "nobody of the next stage can be asked"
-"""Why the default is asked in place of a stage."""
+UNMANNED: Final = "nobody of the next phase can be asked"
+"""Why the default is asked in place of a phase."""
 
 
 class Choice(Value):
@@ -98,7 +98,7 @@ def choose(
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
 
     def begun(terms: Terms) -> tuple[Terms, Start | None]:
-        """Return the terms, one stage for each manager, and where they begin: None for nowhere."""
+        """Return the terms, one phase for each manager, and where they begin: None for nowhere."""
         never = (str(facts.get("user", "")), *barred)
         up = climb(terms, directory, facts, never=never, notes=notes)
         if up is None:

@@ -223,7 +223,7 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     terms = approval.terms
     following = next(terms.behind(approval.level, approval.round), None) if terms else None
     if terms is not None and following is not None:
-        yield Voice(one_line(terms.called(following[0])), "is asked after this stage")
+        yield Voice(one_line(terms.called(following[0])), "is asked after this phase")
 
 
 def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:

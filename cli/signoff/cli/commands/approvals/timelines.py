@@ -120,9 +120,9 @@ def print_timeline(
     elif timeline.end is End.APPROVE and not timeline.rungs:
         words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
-    if len(stages := timeline.terms.stages) > 1:
-        say = f"{', then '.join(stages)}; each has to approve before the next is asked"
-        out.print(Text("stages: ", style="bold"), Text(one_line(say)), sep="")
+    if len(phases := timeline.terms.phases) > 1:
+        say = f"{', then '.join(phases)}; each has to approve before the next is asked"
+        out.print(Text("phases: ", style="bold"), Text(one_line(say)), sep="")
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
