@@ -37,6 +37,8 @@ from signoff.worker.agent_folders import app_names, load_problem
 log = structlog.get_logger(__name__)
 
 _A2A: Final = "google.adk.agents.remote_a2a_agent"
+_IMPORTED_FROM: Final[dict[str, str]] = {}
+"""The folders of the agents that this process has imported last, by the names of the agents."""
 
 
 def session_service(url: str, folder: Path, store: Store | None = None) -> BaseSessionService:
@@ -159,14 +161,35 @@ class Apps:
                 f"There is no agent {name!r} in {self.folder}. "
                 f"There are: {', '.join(app_names(self.folder)) or 'none'}."
             )
+        self._claim_module(name)
         try:
             loaded = self._loader.load_agent(name)
-        except Exception as error:
+        # What an agent ends while it is imported is not this process.
+        except (Exception, SystemExit) as error:
             raise AppNotFound(
                 f"The agent {name!r} in {self.folder} does not load: "
                 f"{load_problem(name, error, self.folder)}"
             ) from error
         return self._runner_of(name, self._with_plugin(name, loaded))
+
+    def _claim_module(self, name: str) -> None:
+        """Let the name mean the agent of this folder: ADK imports agents by their names alone.
+
+        Raises:
+            AppNotFound: Another module has this name.
+        """
+        folder = self._loader.agents_dir
+        if _IMPORTED_FROM.get(name, folder) != folder:
+            self._loader.remove_agent_from_cache(name)
+        elif (module := sys.modules.get(name)) is not None:
+            places = [*getattr(module, "__path__", [])] or [getattr(module, "__file__", "") or ""]
+            if not any(Path(one).resolve().is_relative_to(folder) for one in places):
+                raise AppNotFound(
+                    f"The agent {name!r} in {self.folder} cannot be imported: another Python "
+                    f"module is called {name!r}. Rename its folder."
+                )
+        _IMPORTED_FROM[name] = folder
+        sys.path[:] = [folder, *(one for one in sys.path if one != folder)]
 
     def _runner_of(self, name: str, app: App) -> Runner:
         return Runner(
