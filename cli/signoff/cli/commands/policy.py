@@ -154,8 +154,8 @@ def explain(
         return
     timeline = made(facts)
     if as_json:
-        rungs = [one.model_dump(mode="json") for one in timeline.rungs]
-        write_json(timeline.model_dump(mode="json") | {"levels": rungs})
+        levels = [one.model_dump(mode="json") for one in timeline.levels]
+        write_json(timeline.model_dump(mode="json") | {"levels": levels})
     else:
         delivery = settings.delivery
         bundles = (delivery.bundle_over, delivery.bundle_within) if settings.inbox.url else None

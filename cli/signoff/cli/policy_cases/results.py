@@ -104,15 +104,15 @@ def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
 
 def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:
     """Say what is otherwise than expected."""
-    levels = [rung for rung in timeline.rungs if not rung.round]
+    levels = [level for level in timeline.levels if not level.round]
     if expect.policy is not None and expect.policy != timeline.terms.policy:
         yield f"policy: expected {expect.policy!r}, is {timeline.terms.policy!r}{_why(timeline)}"
     if expect.asked is not None:
         yield from _asked(expect.asked, levels)
     for person in expect.never:
-        for rung in timeline.rungs:
-            if person in rung.people:
-                yield f"never: {person} is asked at {_number(rung)}"
+        for level in timeline.levels:
+            if person in level.people:
+                yield f"never: {person} is asked at {_number(level)}"
     if expect.by is not None:
         channels = {one.channel for level in levels for one in level.asked}
         if channels != set(expect.by):
@@ -143,10 +143,10 @@ def _moments(
     expect: Expectation, timeline: Timeline, levels: Sequence[LevelForecast], zone: ZoneInfo
 ) -> Iterator[str]:
     delivered = [
-        min((one.held or rung.at for one in rung.asked), default=rung.at) for rung in levels
+        min((one.held or level.at for one in level.asked), default=level.at) for level in levels
     ]
     for key, texts, are in (
-        ("asked_at", expect.asked_at, [rung.at for rung in levels]),
+        ("asked_at", expect.asked_at, [level.at for level in levels]),
         ("delivered_at", expect.delivered_at, delivered),
     ):
         wanted = are if texts is None else _wanted(texts, timeline.start, zone)

@@ -1,4 +1,4 @@
-"""The clockwork: what has become due, and bells that nobody heard.
+"""The reconciler: does what has become due, and rings doorbells again that nobody answered.
 
 Any number of processes may run it and none is special: what is due is claimed under a lease, and
 every step is a compare-and-set.

@@ -1,6 +1,6 @@
 """What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
 
-Whether an answer counts does not depend on whether a sweeper has run: taking an answer first moves
+Whether an answer counts does not depend on whether a timer has run: taking an answer first moves
 the approval on to where it stands at that moment.
 """
 

@@ -175,7 +175,7 @@ class Timeline(Value):
         return title_of(self.terms.title, without_hidden(given, hide), names)
 
     @property
-    def rungs(self) -> tuple[LevelForecast, ...]:
+    def levels(self) -> tuple[LevelForecast, ...]:
         """The levels that are asked, in the order in which they are; also one without anybody."""
         found: dict[tuple[int, int], LevelForecast] = {}
         for step in self.steps:
@@ -195,6 +195,11 @@ class Timeline(Value):
                 asked=(*asked, *step.asked),
             )
         return tuple(found.values())
+
+    @property
+    def rungs(self) -> tuple[LevelForecast, ...]:
+        """The name of `levels` in the last release; the next one does without it."""
+        return self.levels
 
     @property
     def informed(self) -> tuple[str, ...]:

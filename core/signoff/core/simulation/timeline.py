@@ -1,7 +1,7 @@
 """What will happen if nobody answers, or these people do: who is asked, when and how, to the end.
 
 A timeline is not computed beside the rules but by them: an approval is opened in memory, routed and
-ticked as the router and the clockwork do it, only that the clock jumps from one due moment to the
+ticked as the router and the timers do it, only that the clock jumps from one due moment to the
 next.
 """
 

@@ -149,7 +149,7 @@ def _request(
         call = original_call(events, call_id)
         if call is None:
             continue
-        # A function of the call, so that mending twice is mending once.
+        # A function of the call, so that to repair twice is to repair once.
         name = call_id if nth[call_id] == 1 else f"{call_id}#{nth[call_id]}"
         request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
         ids.add(request_id)
