@@ -84,6 +84,20 @@ def test_two_folders_may_have_agents_of_one_name(tmp_path: Path) -> None:
     assert one.runner("shared_late").agent.name == "of_one"
 
 
+def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
+    """What one of them imports is of its own folder, and is loaded from there as an agent too."""
+    source = "from lent.agent import root_agent as other\nroot_agent = other.clone()\n"
+    for folder in ("lender", "tenant"):
+        agents = {"borrowing": source, "lent": SOURCE.format(f"of_{folder}")}
+        apps_of(tmp_path / "real" / folder, agents)
+        (tmp_path / folder).mkdir()
+        for name in agents:
+            (tmp_path / folder / name).symlink_to(tmp_path / "real" / folder / name)
+        apps = apps_of(tmp_path / folder, {})
+        for name in agents:
+            assert apps.runner(name).agent.name == f"of_{folder}"
+
+
 def test_an_agent_called_as_a_module_of_python_says_so(tmp_path: Path) -> None:
     """ADK would find the module in its place."""
     with pytest.raises(AppNotFound, match="another Python module is called 'json'"):

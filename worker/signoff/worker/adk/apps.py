@@ -37,8 +37,8 @@ from signoff.worker.agent_folders import app_names, load_problem
 log = structlog.get_logger(__name__)
 
 _A2A: Final = "google.adk.agents.remote_a2a_agent"
-_IMPORTED_FROM: Final[dict[str, str]] = {}
-"""The folders of the agents that this process has imported last, by the names of the agents."""
+_FOLDERS: Final[set[str]] = set()
+"""From where this process has imported agents."""
 
 
 def session_service(url: str, folder: Path, store: Store | None = None) -> BaseSessionService:
@@ -179,16 +179,17 @@ class Apps:
             AppNotFound: Another module has this name.
         """
         folder = self._loader.agents_dir
-        if _IMPORTED_FROM.get(name, folder) != folder:
-            self._loader.remove_agent_from_cache(name)
-        elif (module := sys.modules.get(name)) is not None:
-            places = [*getattr(module, "__path__", [])] or [getattr(module, "__file__", "") or ""]
-            if not any(Path(one).resolve().is_relative_to(folder) for one in places):
-                raise AppNotFound(
-                    f"The agent {name!r} in {self.folder} cannot be imported: another Python "
-                    f"module is called {name!r}. Rename its folder."
-                )
-        _IMPORTED_FROM[name] = folder
+        for one in app_names(self.folder):
+            # Agents import each other, so what others have left may be any of them.
+            if {str(place.parent) for place in _places(one)} & (_FOLDERS - {folder}):
+                self._loader.remove_agent_from_cache(one)
+        own = Path(folder, name).resolve()
+        if name in sys.modules and own not in {one.resolve() for one in _places(name)}:
+            raise AppNotFound(
+                f"The agent {name!r} in {self.folder} cannot be imported: another Python module is "
+                f"called {name!r}. Rename its folder."
+            )
+        _FOLDERS.add(folder)
         sys.path[:] = [folder, *(one for one in sys.path if one != folder)]
 
     def _runner_of(self, name: str, app: App) -> Runner:
@@ -219,6 +220,11 @@ class Apps:
         close = getattr(self.sessions, "close", None)
         if close is not None:
             await close()
+
+
+def _places(package: str) -> list[Path]:
+    """Return the folders of a package that is imported."""
+    return [Path(one) for one in getattr(sys.modules.get(package), "__path__", ())]
 
 
 def _settle_optional_imports() -> None:
