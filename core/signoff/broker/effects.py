@@ -17,6 +17,7 @@ from signoff.broker.work import (
     ReportFailure,
     ReportResult,
     ResumeRun,
+    RouteApproval,
     StartRun,
     UpdateCard,
 )
@@ -155,6 +156,12 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
     tell_outcome(change, approval)
     if approval.program is not None:
         change.send(NotifyReceiver(approval=approval.id))
+
+
+def open_approval(change: Change, approval: Approval, events: Iterable[Event]) -> Change:
+    """Add a new approval to a change; the stage `route` asks about it."""
+    change.put(approval, was=None).note(events)
+    return change.send(RouteApproval(approval=approval.id))
 
 
 def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:

@@ -15,8 +15,8 @@ from google.genai import types
 from pydantic import Field, ValidationError, model_validator
 
 from signoff.broker.decisions import Decisions
+from signoff.broker.effects import open_approval
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval, approval_id
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
@@ -216,8 +216,7 @@ class Pauses:
                 hide=self.hide,
             )
             opened.append(approval.id)
-            change.put(approval, was=None).note(events)
-            change.send(RouteApproval(approval=approval.id))
+            open_approval(change, approval, events)
         return change.put(run.paused(opened), was=None)
 
 
