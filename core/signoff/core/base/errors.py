@@ -146,7 +146,7 @@ class NotAnApprover(DecisionRefused):
 
 
 class OwnRequest(DecisionRefused):
-    """The person asked for this himself, or owns the agent that asks."""
+    """The person has asked for this, or owns the agent that asks."""
 
 
 class NotYourTurn(DecisionRefused):

@@ -348,8 +348,8 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
     if seats and person not in own:
         raise GrantRefused(
-            "Only who is asked first, and for himself, can approve calls in advance: a grant that "
-            f"{person} gave would decide nothing."
+            "Only people who are asked first, and for themselves, can approve calls in advance: a "
+            f"grant that {person} gave would decide nothing."
         )
     return rules
 
