@@ -10,6 +10,8 @@ from signoff.cli.config.faults import (
     Found,
     Loc,
     defect,
+    parse_toml,
+    read_text,
     suggest,
     unknown_person,
     warning,
@@ -26,6 +28,7 @@ from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_manage
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
+    yield from _old_names(settings)
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
     for loc, rule in settings.rules:
@@ -47,6 +50,18 @@ def check(settings: Settings) -> Iterator[Found]:
     for agent, owner in settings.agents.owners.items():
         if fault := unknown_person(owner, known):
             yield ("agents", "owners", agent), fault
+
+
+def _old_names(settings: Settings) -> Iterator[Found]:
+    """Find levels whose phase has its old name, which the next release does not read."""
+    file = settings.file
+    content = parse_toml(read_text(file), file) if file is not None else {}
+    written = [(("policies", at), one) for at, one in enumerate(content.get("policies", []))]
+    for loc, rule in [*written, (("default",), content.get("default", {}))]:
+        for index, level in enumerate(rule.get("levels", [])):
+            if "stage" in level:
+                message = "it is called phase now, and the next release reads no stage"
+                yield (*loc, "levels", index, "stage"), warning(message, "Write phase = …")
 
 
 def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
