@@ -140,12 +140,12 @@ class Calls:
             made = self._run(caller, call, key, record, send)
             task = self._running[key] = asyncio.create_task(made)
             task.add_done_callback(partial(self._ended, key))
-            if await asyncio.shield(task) is None:
-                if any(one.handoff is Handoff.STARTED for one in approvals):
-                    if loop.time() >= ends:
-                        return call.failure(_runs(permission))
-                    await asyncio.sleep(_LOOK_AGAIN)
-                continue
+            if (answer := await asyncio.shield(task)) is not None:
+                return answer
+            if any(one.handoff is Handoff.STARTED for one in approvals):
+                # In another process, or its lease has not run out yet.
+                if self._closed or loop.time() >= ends:
+                    return call.failure(_runs(permission))
 
     async def answer_always(self, caller: Caller, call: Call, send: Send, tell: Tell) -> Answer:
         """Do what `answer` does; an error of the gate is an answer that the model reads too."""
@@ -260,6 +260,7 @@ class Calls:
         lease, token = f"lease:mcp\0{key}", secrets.token_hex(16)
         alive_at = asyncio.get_running_loop().time()
         if not await self._ledger.take_lease(lease, token, lease=_LEASE):
+            await asyncio.sleep(_LOOK_AGAIN)
             return None
         try:
             async with kept(self._ledger, lease, token, lease=_LEASE, alive_at=alive_at) as hold:
