@@ -86,6 +86,7 @@ COMMANDS = {
     "mailbox reply",
     "mailbox serve",
     "mailbox show",
+    "mcp gate",
     "people away",
     "people back",
     "people enroll",

@@ -24,7 +24,12 @@ from signoff.core.policies.policy import Fallback, Policy
 POLICIES = tuple(
     Policy.model_validate(one)
     for one in (
-        {"name": "reads", "when": "tool.startsWith('bank.read')", "effect": "allow", "at_most": "20/h"},
+        {
+            "name": "reads",
+            "when": "tool.startsWith('bank.read')",
+            "effect": "allow",
+            "at_most": "20/h",
+        },
         {
             "name": "drops",
             "when": "tool.startsWith('bank.drop')",
@@ -90,6 +95,7 @@ class Gatehouse:
     router: Router
     server: Server = field(default_factory=Server)
     told: list[str] = field(default_factory=list)
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
     valid_for: timedelta = timedelta(minutes=5)
 
     def calls(self, wait: float = 0) -> Calls:
@@ -99,6 +105,7 @@ class Gatehouse:
     async def tell(self, text: str) -> None:
         """Note what a client is told while it waits."""
         self.told.append(text)
+        self.waits.set()
 
     async def ask(
         self, asked: Call, calls: Calls | None = None, *, delivered: bool = True

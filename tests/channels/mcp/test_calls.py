@@ -6,11 +6,15 @@ import asyncio
 import json
 
 import pytest
+from joserfc.jwk import OKPKey
+from pydantic import JsonValue
 
 from builders import CLEO, MARA
-from channels.mcp.conftest import CALLER, Gatehouse, call, said
+from channels.mcp.conftest import Gatehouse, call, said
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.receipts import Receipts
 from signoff.channels.mcp.calls import CallLost, NotSent
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.parts import Kind
@@ -57,8 +61,7 @@ async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> N
 async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None:
     """It is told that it waits, and the decision wakes it."""
     asked = asyncio.create_task(gatehouse.ask(call(), gatehouse.calls(60)))
-    while not gatehouse.told:
-        await asyncio.sleep(0)
+    await gatehouse.waits.wait()
     await gatehouse.approve()
     assert said(await asked) == "done 1"
 
@@ -115,9 +118,7 @@ async def test_a_result_that_nobody_got_is_kept(gatehouse: Gatehouse) -> None:
 
 
 @pytest.mark.parametrize(("tool", "who"), [("refund", MARA), ("read_rates", CLEO)])
-async def test_a_call_in_doubt_is_asked_about(
-    gatehouse: Gatehouse, tool: str, who: Person
-) -> None:
+async def test_a_call_in_doubt_is_asked_about(gatehouse: Gatehouse, tool: str, who: Person) -> None:
     """The server died while it ran: a person says whether it may run again, allowed or not."""
     gatehouse.server.answers = [CallLost("the server has ended")]
     if tool == "refund":
@@ -237,13 +238,27 @@ async def test_a_call_in_doubt_behind_its_answers_is_asked_about(gatehouse: Gate
 async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> None:
     """The gate takes no question from a client that says it can answer."""
     gatehouse.server.answers = [ASKS]
-    able = call(
-        "read_rates", **{"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
-    )
+    declared: dict[str, JsonValue] = {"elicitation": {}}
+    able = call("read_rates", **{"io.modelcontextprotocol/clientCapabilities": declared})
     assert json.loads((await gatehouse.ask(able)).text) == ASKS
 
 
 async def test_arguments_without_a_digest_are_refused(gatehouse: Gatehouse) -> None:
     """What cannot be compared cannot be approved."""
     assert "could not be asked about" in said(await gatehouse.ask(call(args={"n": "\ud800"})))
-    assert CALLER.server == "bank"
+
+
+async def test_a_yes_without_a_receipt_is_asked_about_anew(
+    gatehouse: Gatehouse, ledger: Ledger
+) -> None:
+    """What a process without the key has written lets nothing run."""
+    await gatehouse.ask(call())
+    forged = await gatehouse.approve()
+    key = OKPKey.generate_key("Ed25519", private=True)
+    ledger.receipts = Receipts(lambda: [key], lambda: key)
+    assert "still waits" in said(await gatehouse.ask(call()))
+    again = await gatehouse.pending()
+    assert again.supersedes == forged.id
+    assert "nothing proves it" in again.hint
+    await gatehouse.approve()
+    assert said(await gatehouse.ask(call())) == "done 1"

@@ -59,7 +59,7 @@ Tell = Callable[[str], Awaitable[None]]
 MOST_STARTS: Final = 3
 """How often a call is started on one approval whose policy says that it may be retried."""
 
-_LEASE: Final = 30.0
+_LEASE: Final = 10.0
 _EVERY: Final = 10.0
 _LOOK_AGAIN: Final = 1.0
 _MOST_ROUNDS: Final = 10
@@ -99,7 +99,9 @@ class Calls:
         self._closed = False
         self.waiting = Waiting(decisions.ledger.store)
 
-    async def answer(self, caller: Caller, call: Call, send: Send, tell: Tell) -> Answer:
+    async def answer(  # noqa: PLR0911 -- one for each way to end
+        self, caller: Caller, call: Call, send: Send, tell: Tell
+    ) -> Answer:
         """Return what a client is to be answered: the result, or why there is none.
 
         Args:
@@ -134,7 +136,7 @@ class Calls:
             permission = approvals[0]
             if permission.state is not State.APPROVED:
                 receipt = records.receipt_of(key, record)
-                return Answer("result", call.failure(_why_not(permission)).text, receipt)
+                return replace(call.failure(_why_not(permission)), receipt=receipt)
             if permission.handoff is Handoff.IN_DOUBT:
                 return call.failure(_in_doubt(permission))
             made = self._run(caller, call, key, record, send)
@@ -142,10 +144,10 @@ class Calls:
             task.add_done_callback(partial(self._ended, key))
             if (answer := await asyncio.shield(task)) is not None:
                 return answer
-            if any(one.handoff is Handoff.STARTED for one in approvals):
-                # In another process, or its lease has not run out yet.
-                if self._closed or loop.time() >= ends:
-                    return call.failure(_runs(permission))
+            started = any(one.handoff is Handoff.STARTED for one in approvals)
+            if started and (self._closed or loop.time() >= ends):
+                # In another process, or the lease of one that died has not run out yet.
+                return call.failure(_runs(permission))
 
     async def answer_always(self, caller: Caller, call: Call, send: Send, tell: Tell) -> Answer:
         """Do what `answer` does; an error of the gate is an answer that the model reads too."""
@@ -232,13 +234,17 @@ class Calls:
         )
 
     async def _is_spent(self, key: str, record: Record, approvals: Sequence[Approval]) -> bool:
-        """Ask again where a yes has expired; say whether that was done."""
+        """Ask again where a yes has expired, or is not proven; say whether that was done."""
         permission, now = approvals[0], await self._ledger.now()
-        if permission.handoff is not Handoff.RECORDED or not permission.has_expired(
-            now, self._valid_for
-        ):
+        if not permission.is_to_run:
             return False
-        after, question, events = permission.expire(now=now, valid_for=self._valid_for)
+        receipts = self._ledger.receipts
+        if receipts is not None and (why := receipts.why_refused(permission, now)):
+            after, question, events = permission.void(why=why, now=now)
+        elif permission.has_expired(now, self._valid_for):
+            after, question, events = permission.expire(now=now, valid_for=self._valid_for)
+        else:
+            return False
         change = Change().put(after, was=permission).note(events)
         await self._ask(change, key, record, question)
         return True

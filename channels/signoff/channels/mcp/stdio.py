@@ -111,14 +111,17 @@ class Pipe:
                 end()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(server.wait(), _ENDS_WITHIN)
-        tasks = [*sides, *self._asked.values()]
+        for one in sides:
+            one.cancel()
         self._lose()
         # A call that has just been answered notes it; nobody waits for a decision any more.
         self._calls.close()
-        await asyncio.wait(tasks, timeout=_ENDS_WITHIN)
-        for one in tasks:
+        asked = [*self._asked.values()]
+        if asked:
+            await asyncio.wait(asked, timeout=_ENDS_WITHIN)
+        for one in asked:
             one.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*sides, *asked, return_exceptions=True)
 
     async def _from_client(self) -> None:
         async for line in _lines(self._read):
