@@ -136,6 +136,7 @@ WITHOUT_JSON = {
     "gateway",
     "init",
     "mailbox reply",
+    "mcp gate",
 } | {
     "mailbox serve",
     "receipt keys",
