@@ -19,17 +19,22 @@ pytestmark = [
     pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
     # ADK's own: `AgentTool` gives its Runner the plugins.
     pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated"),
+    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL. ResumabilityConfig"),
 ]
 
 
-async def submit(office: Office, *calls: tuple[str, dict[str, str]]) -> Run:
+APPS = pytest.mark.parametrize("app", ["inside", "inside_resumable"])
+
+
+async def submit(office: Office, app: str, *calls: tuple[str, dict[str, str]]) -> Run:
     """Have the agent inside make these calls."""
-    return await office.submit("inside", json.dumps(calls))
+    return await office.submit(app, json.dumps(calls))
 
 
-async def test_a_call_inside_is_asked_about_and_runs_once(office: Office) -> None:
+@APPS
+async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: str) -> None:
     """The approver sees the call inside, and the agents go on with its result."""
-    run = await submit(office, ("look", {"at": "it"}), ("pay", {"to": "A"}))
+    run = await submit(office, app, ("look", {"at": "it"}), ("pay", {"to": "A"}))
     assert run.state is RunState.PAUSED, run.problem
     (asked,) = await office.ask(run)
     assert (asked.call.name, asked.call.args) == ("pay", {"to": "A"})
@@ -45,10 +50,11 @@ async def test_a_call_inside_is_asked_about_and_runs_once(office: Office) -> Non
     await audit.verify(office.ledger.store)
 
 
-async def test_several_calls_inside_are_asked_about_one_after_the_other(office: Office) -> None:
+@APPS
+async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app: str) -> None:
     """Also the same call twice, and one that asks in its own code: each of them runs once."""
     calls = (("pay", {"to": "A"}), ("give", {"to": "B"}), ("pay", {"to": "A"}))
-    run = await submit(office, *calls)
+    run = await submit(office, app, *calls)
     for name, args in calls:
         assert run.state is RunState.PAUSED, run.problem
         (asked,) = await office.ask(run)
@@ -59,9 +65,10 @@ async def test_several_calls_inside_are_asked_about_one_after_the_other(office: 
     assert [one["paid"] for one in office.executed()] == ["A", "B", "A"]
 
 
-async def test_a_rejection_reaches_the_agent_inside(office: Office) -> None:
+@APPS
+async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) -> None:
     """With its reason; the tool does not run."""
-    run = await submit(office, ("pay", {"to": "A"}))
+    run = await submit(office, app, ("pay", {"to": "A"}))
     (asked,) = await office.ask(run)
     await office.desk.reject(asked.id, MARA, channel="cli", reason="over budget")
     done = await office.resume(run)
@@ -70,17 +77,18 @@ async def test_a_rejection_reaches_the_agent_inside(office: Office) -> None:
     assert office.executed() == []
 
 
+@APPS
 async def test_a_worker_that_dies_leaves_the_call_inside_in_doubt(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
     """A person is asked before it runs again, and nothing else runs twice."""
-    run = await submit(office, ("pay", {"to": "A"}), ("pay", {"to": "B"}))
+    run = await submit(office, app, ("pay", {"to": "A"}), ("pay", {"to": "B"}))
     await office.approve(run, InDoubt.ASK)
     run = await office.resume(run)
     await office.approve(run, InDoubt.ASK)
     with monkeypatch.context() as patch:
         patch.setattr(GuardPlugin, "finish", _die)
-        await work_until_death(office, stages.resume("inside"))
+        await work_until_death(office, stages.resume(app))
     assert [one["paid"] for one in office.executed()] == ["A", "B"]
     run = await office.resume(run)
     (again,) = await office.ask(run)

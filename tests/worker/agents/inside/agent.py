@@ -41,17 +41,11 @@ def clerk_script(turn: Turn) -> Reply:
     return json.dumps([dict(one.response) for one in turn.tool_results])
 
 
-root_agent = Agent(
-    name="desk",
-    model=ScriptedModel(script=root_script),
-    tools=[
-        AgentTool(
-            Agent(
-                name="clerk",
-                description="Does it.",
-                model=ScriptedModel(script=clerk_script),
-                tools=[look, FunctionTool(pay, require_confirmation=True), give],
-            )
-        )
-    ],
+clerk = Agent(
+    name="clerk",
+    description="Does it.",
+    model=ScriptedModel(script=clerk_script),
+    tools=[look, FunctionTool(pay, require_confirmation=True), give],
 )
+
+root_agent = Agent(name="desk", model=ScriptedModel(script=root_script), tools=[AgentTool(clerk)])
