@@ -14,14 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+from starlette.types import Receive, Scope
+from starlette.types import Send as ASGISend
 
 from builders import MARA
+from channels.mcp.bank import server as bank
 from channels.mcp.bank import wait_for
 from deciding import Desk
+from served import listening
 from signoff.broker.ledger.follow import follow
+from signoff.broker.server.embedded import free_port
+from signoff.channels.aap import instances
 from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.parts import build
 from signoff.cli.config.settings import Settings, load_settings
@@ -241,6 +249,67 @@ async def test_a_gate_killed_while_it_waits_and_while_a_call_runs(house: House) 
     assert house.journal() == ["refund 5.0"] * 2
     done = await house.desk.ledger.approval(again.id)
     assert (done.starts, done.handoff.value) == (1, "resumed")
+
+
+@asynccontextmanager
+async def served(house: House, *options: str) -> AsyncIterator[str]:
+    """Serve a gate over HTTP as a process; yield its URL."""
+    process = await asyncio.create_subprocess_exec(
+        "signoff",
+        *("mcp", "gate", "--name", "bank", "--wait", "0s", "--listen", "127.0.0.1:0"),
+        *options,
+        stderr=PIPE,
+        env=house.env | {"SIGNOFF_LOG__FORMAT": "json"},
+    )
+    assert process.stderr is not None
+    try:
+        while line := await process.stderr.readline():
+            said = json.loads(line)
+            if said.get("event") == "ready":
+                yield f"http://127.0.0.1:{said['port']}/mcp"
+                process.terminate()
+                assert await process.wait() == 0
+                return
+        raise AssertionError(f"The gate has ended: {await process.wait()}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.soak
+async def test_clients_with_tokens_reach_a_server_with_a_url(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token names client and requester; the server gets the credentials of the gate."""
+    monkeypatch.setenv("JOURNAL", str(house.folder / "journal"))
+    _, token = await instances.create(house.desk.ledger, "codex", user="riley", by="test")
+    port, seen = free_port(), set[str]()
+    app = bank.streamable_http_app()
+
+    async def server(scope: Scope, receive: Receive, send: ASGISend) -> None:
+        seen.add(dict(scope["headers"]).get(b"authorization", b"").decode())
+        await app(scope, receive, send)
+
+    url = ("--url", f"http://127.0.0.1:{port}/mcp", "--env-file", "bank.env")
+    header = ("--header", "Authorization: Bearer ${BANK_TOKEN}")
+    async with (
+        bank.session_manager.run(),
+        listening(server, port),
+        served(house, *url, *header, "--tokens") as here,
+    ):
+        own = httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"})
+        async with own as http, Client(streamable_http_client(here, http_client=http)) as client:
+            assert "still waits" in text_of(await client.call_tool("refund", {"amount": 5}))
+            found = await house.asked()
+            assert (found.origin.app, found.origin.user) == ("codex", "riley")
+            await house.approve(found)
+            assert "refunded 5.0" in text_of(await client.call_tool("refund", {"amount": 5}))
+        async with httpx.AsyncClient() as http:
+            refused = await http.post(here, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+            assert refused.status_code == 401
+    assert seen == {"Bearer hidden"}
+    assert house.journal() == ["refund 5.0"]
 
 
 @pytest.mark.soak

@@ -25,6 +25,7 @@ from signoff.channels.mcp.http import Gate, Unknown, Who, make_app
 from signoff.channels.mcp.records import Caller
 from signoff.channels.mcp.stdio import LONGEST_LINE, Pipe
 from signoff.channels.pipeline.route import Router
+from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.monitoring import COMMAND, traced
 from signoff.cli.composition.parts import Parts, build
@@ -131,6 +132,7 @@ def header_of(text: str, env: Mapping[str, str]) -> tuple[str, str]:
 @asynccontextmanager
 async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, Calls]]:
     """Yield what asks about calls, by the policies as they are at any time."""
+    logs.configure(settings.logging)
     parts = build(settings)
     router = Router(
         parts.ledger,
