@@ -13,6 +13,7 @@ from builders import CLEO, MARA
 from channels.mcp.conftest import Gatehouse, call, said
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.receipts import Receipts
 from signoff.channels.mcp.calls import CallLost, NotSent
@@ -158,6 +159,21 @@ async def test_policies_say_what_happens_in_doubt(gatehouse: Gatehouse) -> None:
         await gatehouse.ask(call(tool))
     assert "A person has to look" in said(await gatehouse.ask(call("once")))
     assert said(await gatehouse.ask(call("safe"))) == "done 3"
+
+
+async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) -> None:
+    """Whatever was found out: the client is told so, and the next call is another one."""
+    gatehouse.server.answers = [CallLost("the server has ended")]
+    await gatehouse.ask(call("once"))
+    waiting = await gatehouse.approve()
+    await gatehouse.ask(call("once"))
+    ledger = gatehouse.desk.ledger
+    doubtful, now = await ledger.approval_now(waiting.id)
+    after, events = doubtful.hand_on(Handoff.FINISHED, now=now, result='"paid"')
+    await ledger.commit(Change().put(after, was=doubtful).note(events))
+    assert "paid" in said(await gatehouse.ask(call("once")))
+    assert (await gatehouse.pending_after(call("once"))).id != waiting.id
+    assert len(gatehouse.server.got) == 1
 
 
 async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse) -> None:

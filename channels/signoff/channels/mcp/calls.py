@@ -139,6 +139,10 @@ class Calls:
                 return replace(call.failure(_why_not(permission)), receipt=receipt)
             if permission.handoff is Handoff.IN_DOUBT:
                 return call.failure(_in_doubt(permission))
+            if permission.handoff in _OVER and not record.inputs:
+                # Somebody has settled what was in doubt.
+                settled = call.failure(_settled(permission))
+                return replace(settled, receipt=records.receipt_of(key, record))
             made = self._run(caller, call, key, record, send)
             task = self._running[key] = asyncio.create_task(made)
             task.add_done_callback(partial(self._ended, key))
@@ -501,6 +505,11 @@ def _in_doubt(approval: Approval) -> str:
         f"{approval.call.name} was started, and it is not known whether it has happened "
         f"({approval.id}). Its policy does not let it run again. A person has to look."
     )
+
+
+def _settled(approval: Approval) -> str:
+    said = f" What is known of it: {approval.result}" if approval.result else ""
+    return f"{approval.call.name} was in doubt, and is settled: it does not run again.{said}"
 
 
 def _too_large(approval: Approval) -> str:
