@@ -25,7 +25,7 @@ from starlette.types import Send as ASGISend
 from builders import MARA
 from channels.mcp.bank import server as bank
 from channels.mcp.bank import wait_for
-from deciding import Desk
+from deciding import Decider
 from served import listening
 from signoff.broker.ledger.follow import follow
 from signoff.broker.server.embedded import free_port
@@ -69,12 +69,12 @@ class House:
     Attributes:
         folder: Where it is.
         settings: Its settings.
-        desk: Decides.
+        decider: Decides.
     """
 
     folder: Path
     settings: Settings
-    desk: Desk
+    decider: Decider
 
     @property
     def env(self) -> dict[str, str]:
@@ -85,12 +85,12 @@ class House:
 
     async def asked(self, fits: Callable[[Approval], bool] = lambda _: True) -> Approval:
         """Return the approval that waits, once there is one and people are asked."""
-        ledger = self.desk.ledger
+        ledger = self.decider.ledger
         router = Router(
             ledger,
             policies=self.settings.policies,
             fallback=self.settings.default,
-            directory=self.desk.directory,
+            directory=self.decider.directory,
         )
         async for event in follow(ledger.store, start="0"):
             if event.what is What.OPENED and event.approval:
@@ -102,8 +102,8 @@ class House:
 
     async def approve(self, found: Approval, **values: Any) -> None:
         """Approve as Mara."""
-        mara = self.desk.directory.get("mara") or MARA
-        await self.desk.approve(found.id, mara, channel="inbox", values=values or None)
+        mara = self.decider.directory.get("mara") or MARA
+        await self.decider.approve(found.id, mara, channel="inbox", values=values or None)
 
     def journal(self) -> list[str]:
         """Return what the bank has done."""
@@ -122,7 +122,7 @@ async def house(
     monkeypatch.chdir(tmp_path)
     settings = load_settings(tmp_path / "signoff.toml")
     parts = build(settings)
-    yield House(tmp_path, settings, Desk(parts.ledger, settings.everybody))
+    yield House(tmp_path, settings, Decider(parts.ledger, settings.everybody))
     await parts.ledger.close()
 
 
@@ -247,7 +247,7 @@ async def test_a_gate_killed_while_it_waits_and_while_a_call_runs(house: House) 
         await house.approve(again)
         assert await calling == "refunded 5.0 with hidden"
     assert house.journal() == ["refund 5.0"] * 2
-    done = await house.desk.ledger.approval(again.id)
+    done = await house.decider.ledger.approval(again.id)
     assert (done.starts, done.handoff.value) == (1, "resumed")
 
 
@@ -283,7 +283,7 @@ async def test_clients_with_tokens_reach_a_server_with_a_url(
 ) -> None:
     """The token names client and requester; the server gets the credentials of the gate."""
     monkeypatch.setenv("JOURNAL", str(house.folder / "journal"))
-    _, token = await instances.create(house.desk.ledger, "codex", user="riley", by="test")
+    _, token = await instances.create(house.decider.ledger, "codex", user="riley", by="test")
     port, seen = free_port(), set[str]()
     app = bank.streamable_http_app()
 

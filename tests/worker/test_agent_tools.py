@@ -23,7 +23,9 @@ pytestmark = [
 ]
 
 
-APPS = pytest.mark.parametrize("app", ["inside", "inside_resumable"])
+APPS = pytest.mark.parametrize(
+    "app", ["inside", pytest.param("inside_resumable", marks=pytest.mark.soak)]
+)
 
 
 async def submit(office: Office, app: str, *calls: tuple[str, dict[str, str]]) -> Run:
@@ -40,7 +42,7 @@ async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: s
     assert (asked.call.name, asked.call.args) == ("pay", {"to": "A"})
     assert "The agent clerk" in asked.hint
     assert office.executed() == []
-    await office.desk.approve(asked.id, MARA, channel="cli")
+    await office.decider.approve(asked.id, MARA, channel="cli")
     done = await office.resume(run)
     assert done.state is RunState.COMPLETED, done.problem
     assert [one["paid"] for one in office.executed()] == ["A"]
@@ -59,7 +61,7 @@ async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app:
         assert run.state is RunState.PAUSED, run.problem
         (asked,) = await office.ask(run)
         assert (asked.call.name, asked.call.args) == (name, args)
-        await office.desk.approve(asked.id, MARA, channel="cli")
+        await office.decider.approve(asked.id, MARA, channel="cli")
         run = await office.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert [one["paid"] for one in office.executed()] == ["A", "B", "A"]
@@ -70,7 +72,7 @@ async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) ->
     """With its reason; the tool does not run."""
     run = await submit(office, app, ("pay", {"to": "A"}))
     (asked,) = await office.ask(run)
-    await office.desk.reject(asked.id, MARA, channel="cli", reason="over budget")
+    await office.decider.reject(asked.id, MARA, channel="cli", reason="over budget")
     done = await office.resume(run)
     assert done.state is RunState.COMPLETED, done.problem
     assert "over budget" in done.text
@@ -94,7 +96,7 @@ async def test_a_worker_that_dies_leaves_the_call_inside_in_doubt(
     (again,) = await office.ask(run)
     assert (again.call.name, again.call.args) == ("pay", {"to": "B"})
     assert "may or may not have happened" in again.hint
-    await office.desk.reject(again.id, MARA, channel="cli", reason="I saw it")
+    await office.decider.reject(again.id, MARA, channel="cli", reason="I saw it")
     done = await office.resume(run)
     assert done.state is RunState.COMPLETED, done.problem
     assert [one["paid"] for one in office.executed()] == ["A", "B"]

@@ -13,7 +13,7 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA
-from deciding import Desk
+from deciding import Decider
 from signoff.channels.mcp.calls import Calls
 from signoff.channels.mcp.messages import Answer, Call, call_of, read
 from signoff.channels.mcp.records import Caller
@@ -91,7 +91,7 @@ class Server:
 class Gatehouse:
     """The gate, and those who decide."""
 
-    desk: Desk
+    decider: Decider
     router: Router
     server: Server = field(default_factory=Server)
     told: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Gatehouse:
 
     def calls(self, wait: float = 0) -> Calls:
         """Return the calls of a process."""
-        return Calls(self.desk, self.router.decide_unasked, valid_for=self.valid_for, wait=wait)
+        return Calls(self.decider, self.router.decide_unasked, valid_for=self.valid_for, wait=wait)
 
     async def tell(self, text: str) -> None:
         """Note what a client is told while it waits."""
@@ -120,7 +120,7 @@ class Gatehouse:
     async def pending(self) -> Approval:
         """Return the one approval that waits, with those who are asked."""
         await self.router.drain()
-        (found,) = await self.desk.ledger.pending()
+        (found,) = await self.decider.ledger.pending()
         return found
 
     async def pending_after(self, asked: Call) -> Approval:
@@ -131,16 +131,16 @@ class Gatehouse:
     async def approve(self, **values: JsonValue) -> Approval:
         """Let Mara approve what waits."""
         waiting = await self.pending()
-        return await self.desk.approve(waiting.id, MARA, channel="inbox", values=values or None)
+        return await self.decider.approve(waiting.id, MARA, channel="inbox", values=values or None)
 
 
 @pytest.fixture
-async def gatehouse(desk: Desk) -> Gatehouse:
+async def gatehouse(decider: Decider) -> Gatehouse:
     """A gate in front of a bank."""
     router = Router(
-        desk.ledger,
+        decider.ledger,
         policies=POLICIES,
         fallback=Fallback(ask=(CLEO.id,)),
-        directory=desk.directory,
+        directory=decider.directory,
     )
-    return Gatehouse(desk, router)
+    return Gatehouse(decider, router)

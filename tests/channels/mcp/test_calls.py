@@ -17,6 +17,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.receipts import Receipts
 from signoff.channels.mcp.calls import CallLost, NotSent
+from signoff.channels.mcp.messages import BadMessage
 from signoff.core.approvals.approval import Handoff
 from signoff.core.approvals.parts import Kind
 from signoff.core.directory.people import Person
@@ -51,12 +52,12 @@ async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> N
     await gatehouse.approve()
     assert gatehouse.server.got == []
     assert said(await gatehouse.ask(call())) == "done 1"
-    done = await gatehouse.desk.ledger.approval(waiting.id)
+    done = await gatehouse.decider.ledger.approval(waiting.id)
     assert (done.handoff, done.starts) == (Handoff.RESUMED, 1)
     assert "done 1" in done.result
     assert (await gatehouse.pending_after(call())).id != waiting.id
     assert len(gatehouse.server.got) == 1
-    await audit.verify(gatehouse.desk.ledger.store)
+    await audit.verify(gatehouse.decider.ledger.store)
 
 
 async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None:
@@ -72,14 +73,14 @@ async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
     assert said(await gatehouse.ask(call("read_rates"))) == "done 1"
     assert "nobody drops tables" in said(await gatehouse.ask(call("drop_rates")))
     assert len(gatehouse.server.got) == 1
-    assert await gatehouse.desk.ledger.pending() == []
+    assert await gatehouse.decider.ledger.pending() == []
 
 
 async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
     """With its reason; the next call of this kind is asked about anew."""
     await gatehouse.ask(call())
     waiting = await gatehouse.pending()
-    await gatehouse.desk.reject(waiting.id, MARA, channel="inbox", reason="over budget")
+    await gatehouse.decider.reject(waiting.id, MARA, channel="inbox", reason="over budget")
     answer = said(await gatehouse.ask(call()))
     assert "has not run" in answer
     assert "over budget" in answer
@@ -87,6 +88,7 @@ async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
     assert gatehouse.server.got == []
 
 
+@pytest.mark.soak
 async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) -> None:
     """In one process and in several: all of them get the one result."""
     await gatehouse.ask(call())
@@ -130,7 +132,7 @@ async def test_a_call_in_doubt_is_asked_about(gatehouse: Gatehouse, tool: str, w
     assert "may or may not have happened" in again.hint
     assert again.id in said(await gatehouse.ask(call(tool)))
     assert len(gatehouse.server.got) == 1
-    await gatehouse.desk.approve(again.id, who, channel="inbox")
+    await gatehouse.decider.approve(again.id, who, channel="inbox")
     assert said(await gatehouse.ask(call(tool))) == "done 2"
 
 
@@ -167,7 +169,7 @@ async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) 
     await gatehouse.ask(call("once"))
     waiting = await gatehouse.approve()
     await gatehouse.ask(call("once"))
-    ledger = gatehouse.desk.ledger
+    ledger = gatehouse.decider.ledger
     doubtful, now = await ledger.approval_now(waiting.id)
     after, events = doubtful.hand_on(Handoff.FINISHED, now=now, result='"paid"')
     await ledger.commit(Change().put(after, was=doubtful).note(events))
@@ -182,7 +184,7 @@ async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse)
     await gatehouse.ask(call())
     waiting = await gatehouse.approve()
     assert "has not run" in said(await gatehouse.ask(call()))
-    assert "failed" in (await gatehouse.desk.ledger.approval(waiting.id)).result
+    assert "failed" in (await gatehouse.decider.ledger.approval(waiting.id)).result
 
 
 async def test_a_yes_that_has_expired_is_asked_again(gatehouse: Gatehouse) -> None:
@@ -199,7 +201,7 @@ async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
     """It runs on the same approval after the thaw."""
     await gatehouse.ask(call())
     await gatehouse.approve()
-    freezes = Freezes(gatehouse.desk.ledger)
+    freezes = Freezes(gatehouse.decider.ledger)
     await freezes.freeze(tool="bank.refund", why="stolen card", by="ops")
     assert "stolen card" in said(await gatehouse.ask(call()))
     await freezes.thaw(tool="bank.refund", by="ops")
@@ -221,7 +223,7 @@ async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gate
         "inputResponses": '{"to": {"action": "accept", "content": {"account": "DE12"}}}',
         "requestState": '"sealed"',
     }
-    answered = await gatehouse.desk.ledger.approval(question.id)
+    answered = await gatehouse.decider.ledger.approval(question.id)
     assert answered.handoff is Handoff.RESUMED
 
 
@@ -230,7 +232,7 @@ async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -
     gatehouse.server.answers = [ASKS]
     await gatehouse.ask(call("read_rates"))
     question = await gatehouse.pending()
-    await gatehouse.desk.reject(question.id, CLEO, channel="inbox", reason="no")
+    await gatehouse.decider.reject(question.id, CLEO, channel="inbox", reason="no")
     assert said(await gatehouse.ask(call("read_rates"))) == "done 2"
     assert json.loads(gatehouse.server.got[1]["inputResponses"]) == {"to": {"action": "decline"}}
 
@@ -259,9 +261,10 @@ async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> No
     assert json.loads((await gatehouse.ask(able)).text) == ASKS
 
 
-async def test_arguments_without_a_digest_are_refused(gatehouse: Gatehouse) -> None:
+def test_arguments_without_a_digest_are_refused() -> None:
     """What cannot be compared cannot be approved."""
-    assert "could not be asked about" in said(await gatehouse.ask(call(args={"n": "\ud800"})))
+    with pytest.raises(BadMessage):
+        call(args={"n": "\ud800"})
 
 
 async def test_a_yes_without_a_receipt_is_asked_about_anew(

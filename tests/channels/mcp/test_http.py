@@ -107,6 +107,7 @@ async def test_a_client_knows_nothing_of_approvals(gatehouse: Gatehouse, journal
     assert told == ["half"] * 2
 
 
+@pytest.mark.soak
 async def test_a_call_that_waits_sends_progress(gatehouse: Gatehouse, journal: Journal) -> None:
     """The client is told that it waits, so that it does not give up, and gets the result."""
     told = asyncio.Event()
@@ -126,6 +127,7 @@ async def test_a_call_that_waits_sends_progress(gatehouse: Gatehouse, journal: J
     assert journal() == ["refund 5.0"]
 
 
+@pytest.mark.soak
 async def test_what_a_tool_asks_is_answered_by_an_approver(
     gatehouse: Gatehouse, journal: Journal
 ) -> None:

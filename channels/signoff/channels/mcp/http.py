@@ -15,6 +15,7 @@ from typing import Final
 import httpx
 import structlog
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -23,7 +24,7 @@ from signoff.channels.mcp import messages
 from signoff.channels.mcp.calls import CallLost, Calls, NotSent
 from signoff.channels.mcp.messages import Answer, BadMessage, Call, Message
 from signoff.channels.mcp.records import Caller
-from signoff.channels.web.problems import Problem, read_body
+from signoff.channels.web.problems import Patience, Problem, read_body
 
 log = structlog.get_logger(__name__)
 
@@ -56,20 +57,7 @@ _RESUMES: Final = 5
 _LONGEST_PAUSE: Final = 30.0
 
 Who = Callable[[Request], Awaitable[Caller]]
-"""Says who makes a request; raises `Unknown`."""
-
-
-class Unknown(Exception):
-    """Nothing proves who makes a request, or it does not come from where it may.
-
-    Attributes:
-        status: The HTTP status.
-        retry_after: Seconds after which to come again, 0 for none.
-    """
-
-    def __init__(self, problem: str, status: int = 401, *, retry_after: int = 0) -> None:
-        super().__init__(problem)
-        self.status, self.retry_after = status, retry_after
+"""Says who makes a request; raises `Problem`."""
 
 
 @dataclass(slots=True)
@@ -124,13 +112,8 @@ class Gate:
             message = messages.read(await read_body(request, MOST))
             call = messages.call_of(message)
             _require_same(request, message, call)
-        except Unknown as problem:
-            more = {"Retry-After": str(problem.retry_after)} if problem.retry_after else {}
-            if problem.status == 401:
-                more["WWW-Authenticate"] = "Bearer"
-            return Response(str(problem), problem.status, more, "text/plain")
         except Problem as problem:
-            return Response(str(problem), problem.status, media_type="text/plain")
+            return problem.response()
         except BadMessage as problem:
             return Response(messages.error_line(problem), 400, media_type=_JSON)
         if call is None:
@@ -365,4 +348,7 @@ def _require_same(request: Request, message: Message, call: Call | None) -> None
 
 def make_app(gate: Gate) -> Starlette:
     """Return the application that serves a gate at `PATH`."""
-    return Starlette(routes=[Route(PATH, gate.serve, methods=["GET", "POST", "DELETE"])])
+    return Starlette(
+        routes=[Route(PATH, gate.serve, methods=["GET", "POST", "DELETE"])],
+        middleware=[Middleware(Patience)],
+    )

@@ -202,6 +202,15 @@ def read(data: bytes) -> Message:
     return Message(data.decode().translate(_ONE_LINE).strip(), value)
 
 
+def id_in(data: bytes) -> Id | None:
+    """Return the id in a message that `read` refuses, None where there is none."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return _id_of(value.get("id")) if isinstance(value, dict) else None
+
+
 def call_of(message: Message) -> Call | None:
     """Return the call that a message asks for, None where it asks for something else.
 

@@ -213,16 +213,28 @@ class Pipe:
             return
         try:
             async for line in _lines(self._server.stdout):
-                sent = None
-                with suppress(BadMessage):
-                    message = messages.read(line)
-                    sent = self._sent.get(message.id or "") if message.is_response else None
-                    if sent is not None and not sent.done():
-                        sent.set_result(message.answer())
-                if sent is None:
+                if not self._take(line):
                     await self._write_line(line.decode(errors="replace").rstrip("\r\n"))
         finally:
             self._lose()
+
+    def _take(self, line: bytes) -> bool:
+        """Take the answer to a call of the gate; say whether a line of the server is one."""
+        answer = None
+        try:
+            message = messages.read(line)
+            id_, answer = message.id, message.answer() if message.is_response else None
+        except BadMessage:
+            id_ = messages.id_in(line)
+        sent = self._sent.get(id_) if id_ is not None else None
+        if sent is None:
+            return False
+        if not sent.done():
+            if answer is not None:
+                sent.set_result(answer)
+            else:
+                sent.set_exception(CallLost("its answer cannot be read"))
+        return True
 
     def _lose(self) -> None:
         for one in self._sent.values():

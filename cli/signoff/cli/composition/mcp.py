@@ -17,20 +17,20 @@ import structlog
 import uvicorn
 from starlette.requests import Request
 
-from signoff.broker.api_tokens import holder
-from signoff.broker.limits.throttle import Throttle
 from signoff.channels.aap.instances import load
 from signoff.channels.mcp.calls import Calls
-from signoff.channels.mcp.http import Gate, Unknown, Who, make_app
+from signoff.channels.mcp.http import Gate, Who, make_app
 from signoff.channels.mcp.records import Caller
 from signoff.channels.mcp.stdio import LONGEST_LINE, Pipe
-from signoff.channels.pipeline.route import Router
+from signoff.channels.web.bearer import Bearers
+from signoff.channels.web.problems import Problem
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
 from signoff.cli.composition.monitoring import COMMAND, traced
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import ready, renewing
 from signoff.cli.composition.reload import Reloader
+from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_loopback
@@ -134,15 +134,7 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
     """Yield what asks about calls, by the policies as they are at any time."""
     logs.configure(settings.logging)
     parts = build(settings)
-    router = Router(
-        parts.ledger,
-        policies=settings.policies,
-        fallback=settings.default,
-        directory=parts.decisions.directory,
-        channels=settings.channel_names,
-        owners=settings.owners,
-        notifications=settings.notifications.as_told(),
-    )
+    router = router_of(parts)
     calls = Calls(
         parts.decisions, router.decide_unasked, valid_for=settings.agents.valid_for, wait=wait
     )
@@ -227,10 +219,15 @@ def _local(caller: Caller) -> Who:
     """Take everybody on this machine for one client; a page in a browser is not."""
 
     async def who(request: Request) -> Caller:
-        origin = request.headers.get("origin", "")
-        host = httpx.URL(f"http://{request.headers.get('host', '')}").host
-        if not is_loopback(host) or (origin and not is_loopback(httpx.URL(origin).host)):
-            raise Unknown("This gate serves programs on its own machine.", 403)
+        origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+        try:
+            own = is_loopback(httpx.URL(f"http://{host}").host)
+            own = own and (not origin or is_loopback(httpx.URL(origin).host))
+        except httpx.InvalidURL:
+            own = False
+        if not own:
+            detail = "This gate serves programs on its own machine. Other clients need --tokens."
+            raise Problem(403, "not-local", "Not from this machine", detail)
         return caller
 
     return who
@@ -238,17 +235,14 @@ def _local(caller: Caller) -> Who:
 
 def _by_token(parts: Parts, caller: Caller) -> Who:
     """Take a client for the instance whose token it has."""
-    throttle, rate = Throttle(parts.ledger.store), parts.settings.gateway.rate
+    bearers = Bearers(parts.decisions, parts.settings.gateway.rate)
 
     async def who(request: Request) -> Caller:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = given.strip() if scheme.lower() == "bearer" else ""
-        access = await holder(parts.ledger, parts.decisions.directory, token[:256])
-        found = await load(parts.ledger, access.instance) if access and access.instance else None
-        if access is None or found is None or found.deleted_at or found.token != access.id:
-            raise Unknown("The token is missing or revoked.")
-        if pause := await throttle.token_pause(access.id, rate):
-            raise Unknown("Too many requests.", 429, retry_after=int(pause) + 1)
+        access, _ = await bearers.admit(request)
+        found = await load(parts.ledger, access.instance) if access.instance else None
+        if found is None or found.deleted_at is not None or found.token != access.id:
+            detail = "Send the token of an instance: `signoff aap instance add` makes one."
+            raise Problem(403, "not-an-instance", "Not the token of an instance", detail)
         return Caller(found.app, found.user, found.id, caller.server, token=access.id)
 
     return who
