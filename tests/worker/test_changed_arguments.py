@@ -324,20 +324,24 @@ async def test_the_nodes_of_a_workflow_run_with_what_was_shown(office: Office) -
 async def test_a_node_that_is_a_function_does_not_run_with_another_state(
     office: Office, change: dict[str, Any]
 ) -> None:
-    """It binds its arguments anew when it runs; they are held against the approval there."""
+    """It binds its arguments anew when it runs; what it would run with by then is asked about."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[{"to": SHOWN}])
     approval = await only(office, run)
     await office.approve(run)
     await put(office, run, **change)
     run = await office.resume(run)
     assert office.executed() == []
-    assert run.state is RunState.FAILED
-    assert "has changed its arguments" in run.problem
-    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+    question = await asked_again(office, run, approval)
+    assert question.call.args == {**approval.call.args, **change}
+    assert "has changed its arguments" in question.hint
+    await office.approve(run)
+    run = await office.resume(run)
+    assert ran(office) == [question.call.args["iban"]]
+    assert (await office.ledger.approval(question.id)).handoff is Handoff.RESUMED
 
 
 async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Office) -> None:
-    """The same for a tool in a workflow."""
+    """The same for a tool in a workflow; a no to it is heard."""
     run = await begin(office, "changing_nodes", iban=SHOWN, lines=[])
     await office.approve(run)
     run = await office.resume(run)
@@ -347,8 +351,12 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
     await put(office, run, iban=EVIL)
     run = await office.resume(run)
     assert ran(office) == [SHOWN]
-    assert run.state is RunState.FAILED
-    assert (await office.ledger.approval(approval.id)).handoff is Handoff.FAILED
+    question = await asked_again(office, run, approval)
+    assert question.call.args["iban"] == EVIL
+    await office.ask(run)
+    await office.decider.reject(question.id, MARA, channel="cli", reason="whose is that?")
+    run = await office.resume(run)
+    assert (run.state, ran(office)) == (RunState.COMPLETED, [SHOWN])
 
 
 @both_apps

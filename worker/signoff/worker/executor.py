@@ -26,6 +26,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
     ApprovalNotFound,
     CallChanged,
+    CallGone,
     Conflict,
     Frozen,
     KeyUnknown,
@@ -299,7 +300,8 @@ class Executor:
 
     async def _turn_ended(self, run: Run, hold: Hold, turn: Turn, handed: set[str]) -> bool:
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
-            if turn_results.started_and_not_finished(approvals):
+            known = [one for one in approvals if one.id not in turn.changed]
+            if turn_results.started_and_not_finished(known):
                 return None
             proposers = {
                 index: found
@@ -331,12 +333,14 @@ class Executor:
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             if turn_results.started_and_not_finished(approvals):
                 return None
-            return turn_results.failed(run, problem, approvals, now=now).ack(hold.item)
+            return turn_results.failed(run, problem, approvals, now=now, gone=gone).ack(hold.item)
 
+        cause = _cause(error)
+        gone = cause.approval if isinstance(cause, CallGone) else ""
         approvals = await self.ledger.approvals(run.approvals)
         if turn_results.started_and_not_finished(approvals):
             return await self._in_doubt(run, hold)
-        if isinstance(cause := _cause(error), Frozen):
+        if isinstance(cause, Frozen):
             return await self._freeze(run, hold, cause.freeze, cause.tool)
         if isinstance(cause, CallChanged):
             return await self._ask_about_change(run, hold, cause)
@@ -356,9 +360,10 @@ class Executor:
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             change = turn_results.changed(run, approvals, found, now=now)
-            return (change or turn_results.failed(run, str(found), approvals, now=now)).ack(
-                hold.item
-            )
+            problem = str(found)
+            return (
+                change or turn_results.failed(run, problem, approvals, now=now, gone=found.approval)
+            ).ack(hold.item)
 
         log.warning("run.call_changed", approval=found.approval, why=found.why)
         await self._settle(run, hold, build)

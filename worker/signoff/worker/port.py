@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
@@ -60,12 +60,15 @@ class Turn(Value):
         left_open: Names of long-running calls that nobody is asked about: their results
             come from elsewhere.
         note: What else is to be said of its end in the trail, "" for nothing.
+        changed: Approved nodes of a workflow that have not run, by the ids of their approvals: what
+            has changed, as a sentence. A pause may ask about one as it would run now.
     """
 
     pauses: tuple[Pause, ...] = ()
     text: str = ""
     left_open: tuple[str, ...] = ()
     note: str = ""
+    changed: dict[str, str] = Field(default_factory=dict)
 
 
 class Runtime(Protocol):

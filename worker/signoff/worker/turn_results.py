@@ -25,6 +25,9 @@ VALID_FOR = timedelta(days=7)
 LONGEST_WORD = 4_000
 """How much of the agent's last word an approver is told."""
 
+MAX_QUESTIONS = 20
+"""How often a call that has changed is asked about: a policy may approve each of its changes."""
+
 MAX_STARTS = 3
 """How often a tool is started on one approval whose policy says that it may be retried."""
 
@@ -56,14 +59,18 @@ def turn_ended(
     change = Change()
     before = {one.id: one for one in approvals}
     after: dict[str, Approval] = {}
+    questions: list[Approval] = []
+    others = [one for one in approvals if one.id not in handed]
     for approval in approvals:
-        if approval.id in handed:
+        if approval.id in turn.changed:
+            after[approval.id], *question = _void(change, approval, turn, now=now)
+            questions += question
+        elif approval.id in handed:
             handed_on, noted = approval.hand_on(Handoff.RESUMED, now=now)
             change.note(noted)
             after[approval.id] = _tell_end(change, handed_on, turn)
-    others = [one for one in approvals if one.id not in handed]
-    known = {(one.origin.confirmation, one.origin.nth) for one in others}
-    opened = []
+    known = {(one.origin.confirmation, one.origin.nth) for one in (*others, *questions)}
+    opened = [one.id for one in questions]
     for index, pause in enumerate(turn.pauses):
         if (pause.origin.confirmation, pause.origin.nth) in known:
             continue
@@ -86,8 +93,38 @@ def turn_ended(
         return send_work(change.put(run_after, was=run), run_after)
     if waiting:
         return change.put(run.paused(waiting), was=run)
-    run_after, ended = run.completed(turn.text, now=now, why=_remark(turn))
+    if turn.changed:
+        run_after, ended = run.failed(" ".join(turn.changed.values()), now=now)
+    else:
+        run_after, ended = run.completed(turn.text, now=now, why=_remark(turn))
     return change.put(run_after, was=run).note(ended)
+
+
+def _void(
+    change: Change, approval: Approval, turn: Turn, *, now: datetime
+) -> tuple[Approval, *tuple[Approval, ...]]:
+    """Give up the yes to a node that would run otherwise, and ask about it where it asks again.
+
+    Returns:
+        The approval, and the one that has taken its place, where there is one.
+    """
+    why, origin = turn.changed[approval.id], approval.origin
+    asked = (one for one in turn.pauses if one.kind is approval.kind)
+    pause = next((one for one in asked if one.origin.confirmation == origin.confirmation), None)
+    if pause is None:
+        voided, noted = approval.hand_on(Handoff.VOID, now=now, why=why)
+        change.note(noted)
+        return (_tell(change, voided, why),)
+    origin = pause.origin
+    voided, question, events = approval.ask_about_change(
+        pause.call,
+        origin={"agent": origin.agent, "nth": origin.nth, "made": origin.made},
+        declared=pause.declared,
+        why=why,
+        now=now,
+    )
+    open_approval(change, question, events)
+    return voided, question
 
 
 def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
@@ -135,14 +172,25 @@ def _remark(turn: Turn) -> str:
     )
 
 
-def failed(run: Run, problem: str, answered: Sequence[Approval], *, now: datetime) -> Change:
-    """Return the change for a run that failed: its answers did not get into the agent."""
+def failed(
+    run: Run, problem: str, answered: Sequence[Approval], *, now: datetime, gone: str = ""
+) -> Change:
+    """Return the change for a run that failed: its answers did not get into the agent.
+
+    Args:
+        run: The run.
+        problem: Why it failed.
+        answered: All approvals of its pause.
+        now: The present.
+        gone: The id of the one whose call is not there as it was, so that its answer is void.
+    """
     change = Change()
     for waiting in answered:
         approval = _given_up(change, waiting, problem, now=now)
         told = _tell(change, approval, problem)
-        if Handoff.FAILED in HANDOFFS[approval.handoff]:
-            after, noted = told.hand_on(Handoff.FAILED, now=now, why=problem)
+        end = Handoff.VOID if approval.id == gone else Handoff.FAILED
+        if end in HANDOFFS[approval.handoff]:
+            after, noted = told.hand_on(end, now=now, why=problem)
             change.put(after, was=waiting).note(noted)
     run_after, ended = run.failed(problem, now=now)
     return change.put(run_after, was=run).note(ended)
@@ -186,16 +234,15 @@ def changed(
     """Return the change that asks again about a call that would run otherwise than was approved.
 
     Returns:
-        None if it does not wait to be run any more.
+        None if its answer does not wait to be handed on any more, or it has changed too often.
     """
     was = next((one for one in approvals if one.id == found.approval), None)
-    if was is None or not was.is_to_run:
+    if was is None or was.handoff is not Handoff.RECORDED or was.origin.expired >= MAX_QUESTIONS:
         return None
     after, question, noted = was.ask_about_change(
-        was.call.model_copy(update={"args": found.arguments}),
-        agent=found.agent,
+        was.call.model_copy(update={"name": found.tool, "args": found.arguments}),
+        origin=found.origin,
         declared=found.declared,
-        made=found.made,
         why=found.why,
         now=now,
     )

@@ -1240,15 +1240,20 @@ class Approval(Value):
         return after, question, (*noted, *opened)
 
     def ask_about_change(
-        self, call: ToolCall, *, agent: str, declared: str, made: str, why: str, now: datetime
+        self,
+        call: ToolCall,
+        *,
+        origin: Mapping[str, JsonValue],
+        declared: str,
+        why: str,
+        now: datetime,
     ) -> tuple[Approval, Approval, tuple[Event, ...]]:
         """Give up a yes to a call that would now run otherwise, and ask about it as it would run.
 
         Args:
             call: What would run.
-            agent: The agent that would call it.
+            origin: The fields of its origin that are others by now.
             declared: What the tool declares by now; see `declared`.
-            made: See `Origin.made`.
             why: What has changed, as a sentence.
             now: The present.
 
@@ -1260,7 +1265,7 @@ class Approval(Value):
         """
         after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
         question, opened = self._reopened(
-            {"expired": self.origin.expired + 1, "agent": agent, "made": made},
+            {**origin, "expired": self.origin.expired + 1},
             hint=f"This was {self.outcome()}. {why} Nothing was run. Is it still wanted? "
             f"{self.own_hint}",
             template=self.template,

@@ -60,7 +60,8 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.RECORDED: frozenset(
         {Handoff.STARTED, Handoff.RESUMED, Handoff.EXPIRED, Handoff.VOID, Handoff.FAILED}
     ),
-    Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT}),
+    # Void, where a node of a workflow turns out not to have run: it counts as started before.
+    Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT, Handoff.VOID}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
     # Run again, where the policy says that this tool may be; finished, if a program reports late.
     Handoff.IN_DOUBT: frozenset({Handoff.RECORDED, Handoff.FINISHED}),

@@ -33,6 +33,7 @@ SignoffError
 │   ├── RunNotFound
 │   ├── AppNotFound             no such agent folder, or it does not load
 │   ├── SessionGone             the session was deleted, or went on without us
+│   │   └── CallGone            the call of an approval is not in it as it was
 │   ├── DigestMismatch          what was approved is not what would run
 │   │   └── CallChanged         it has changed since it was asked about, and is asked about again
 │   ├── ApprovalExpired         the yes is older than it is good for
@@ -283,6 +284,19 @@ class SessionGone(RunError):
     """The session was deleted, or went on without us."""
 
 
+class CallGone(SessionGone):
+    """The call of an approval is not in the session as it was, and nobody can be asked about it.
+
+    Args:
+        approval: The id of the approval.
+        why: What has become of it, as a sentence.
+    """
+
+    def __init__(self, approval: str, why: str) -> None:
+        super().__init__(why)
+        self.approval = approval
+
+
 class DigestMismatch(RunError):
     """The call in the session's history is not the one that was shown and approved."""
 
@@ -293,10 +307,10 @@ class CallChanged(DigestMismatch):
     Args:
         approval: The id of the approval.
         why: What has changed, as a sentence.
+        tool: What would run.
         arguments: What it would run with.
-        agent: The agent that would call it.
+        origin: The fields of its origin that are others by now; see `Origin`.
         declared: What the tool declares by now.
-        made: The digest of the call in the session; see `Origin.made`.
     """
 
     def __init__(
@@ -304,18 +318,18 @@ class CallChanged(DigestMismatch):
         approval: str,
         why: str,
         *,
+        tool: str,
         arguments: Mapping[str, JsonValue],
-        agent: str,
+        origin: Mapping[str, JsonValue],
         declared: str,
-        made: str,
     ) -> None:
         super().__init__(f"Approval {approval}: {why} It was not run.")
         self.approval = approval
         self.why = why
+        self.tool = tool
         self.arguments = dict(arguments)
-        self.agent = agent
+        self.origin = dict(origin)
         self.declared = declared
-        self.made = made
 
 
 class ApprovalExpired(RunError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import structlog
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.context import Context
+from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -57,7 +58,7 @@ from signoff.worker.adk.foreign_answers import require_ours
 from signoff.worker.adk.history import Invocation, beside, original_call
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.nodes import watch_function_nodes
-from signoff.worker.adk.questions import NODE, is_node
+from signoff.worker.adk.questions import NODE, has_run, is_node
 from signoff.worker.adk.suspension import (
     asked_by,
     code_of,
@@ -114,6 +115,7 @@ class GuardPlugin(BasePlugin):
         self._expected: dict[_Key, tuple[str, Fence]] = {}
         self._nodes: dict[_Key, Approval] = {}
         self._begun: set[str] = set()
+        self._changed: dict[str, str] = {}
         self._starting: set[str] = set()
         self._stopped: dict[_Session, Exception] = {}
         self._freezes = Freezes(ledger)
@@ -141,6 +143,9 @@ class GuardPlugin(BasePlugin):
                 self._expected.pop(key, None)
                 self._nodes.pop(key, None)
                 self._stopped.pop(key[:3], None)
+            for one in keys.values():
+                self._begun.discard(one.id)
+                self._changed.pop(one.id, None)
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
@@ -239,9 +244,7 @@ class GuardPlugin(BasePlugin):
         if approval.handoff is Handoff.FINISHED:
             log.info("tool.already_finished", approval=approval.id, tool=tool.name)
             return stored(approval, tool, tool_context)
-        if approval.id in self._begun:
-            _require_same(approval, tool.name, tool_args)
-        else:
+        if approval.id not in self._begun:
             self._require_startable(approval, tool_context, now)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
         return None
@@ -294,8 +297,7 @@ class GuardPlugin(BasePlugin):
         approval, now = await self._ledger.approval_now(approval_id)
         code = code_of(context.session.events, approval, tool)
         if approval.id in self._begun:
-            # A node: it counts as started, and cannot be asked about again.
-            _require_same(approval, tool.name, args)
+            # A node: it counts as started.
             context.tool_confirmation = _confirmation(approval)
             self._begun.discard(approval.id)
             return
@@ -368,15 +370,51 @@ class GuardPlugin(BasePlugin):
         self._require_good(approval, now)
         require_ours(context.session.events, approval)
 
-    def require_same_node(self, name: str, args: dict[str, Any], context: Context) -> None:
-        """Hold the arguments of a function of a workflow against its approval.
+    def is_approved(self, context: Context) -> bool:
+        """Say whether a node of a workflow was approved."""
+        return self._node(context) is not None
+
+    def may_run(self, name: str, args: dict[str, Any], context: Context) -> bool:
+        """Take note that a function of a workflow is about to run; say whether it may.
+
+        It may not where it would run otherwise than it was approved, and has to ask again.
 
         Raises:
-            DigestMismatch: They are not those that were approved.
+            DigestMismatch: Its arguments have no digest.
         """
-        approval = self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
-        if approval is not None:
-            _require_same(approval, name, args)
+        if self.asks_again(name, args, context) is not None:
+            return False
+        if (approval := self._node(context)) is not None:
+            self._begun.discard(approval.id)
+        return True
+
+    def asks_again(self, name: str, args: dict[str, Any], context: Context) -> Approval | None:
+        """Return the approval of a node that would run otherwise; None where it would not.
+
+        Raises:
+            DigestMismatch: Its arguments have no digest.
+        """
+        approval = self._node(context)
+        if approval is None or not (why := _node_change(approval, name, args)):
+            return None
+        self._changed[approval.id] = why
+        return approval
+
+    def _node(self, context: Context) -> Approval | None:
+        return self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
+
+    def changed(self, nodes: Iterable[Approval], events: Sequence[Event]) -> dict[str, str]:
+        """Return which nodes that were begun have not run, and why, by their approvals' ids."""
+        changed = {}
+        for node in nodes:
+            if why := self._changed.get(node.id, ""):
+                changed[node.id] = why
+            elif node.id in self._begun and not has_run(events, node):
+                changed[node.id] = (
+                    f"The workflow did not come to {node.call.name}() again: it was renamed or "
+                    "removed, or runs no longer after its approval."
+                )
+        return changed
 
     async def finish(
         self,
@@ -597,6 +635,11 @@ class _Entering:
             return await self._run(copied(args), context, inner)
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
+        if (node := self.guard.asks_again(self.tool.name, own, context)) is not None:
+            # Its question is put by ADK, which looks for one behind the tool.
+            context.tool_confirmation = None
+            context.request_confirmation(payload=node.template)
+            return {"status": "pending"}
         with self._final(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
@@ -658,16 +701,20 @@ def _confirmation(approval: Approval) -> ToolConfirmation:
     return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 
 
-def _require_same(approval: Approval, tool: str, args: dict[str, Any]) -> None:
+def _node_change(approval: Approval, tool: str, args: dict[str, Any]) -> str:
+    """Say what has changed of a node since it was asked about, "" for nothing.
+
+    Raises:
+        DigestMismatch: Its arguments have no digest.
+    """
     try:
-        found = approval.digest_of(tool, args)
+        if approval.digest_of(tool, args) == approval.digest:
+            return ""
     except NotCanonical as error:
         raise DigestMismatch(f"Approval {approval.id}: {error}") from error
-    if found != approval.digest:
-        raise DigestMismatch(
-            f"{approval.digest} was approved, and {tool}() would run with {found}: {_OTHER_ARGS} "
-            "It was not run."
-        )
+    if tool != approval.call.name:
+        return f"The workflow would run {tool}() in the place of {approval.call.name}() now."
+    return _OTHER_ARGS
 
 
 def _change(
@@ -716,10 +763,10 @@ def _change(
     return CallChanged(
         approval.id,
         " ".join(reason for reason, holds in why.items() if holds),
+        tool=name,
         arguments=args,
-        agent=agent,
+        origin={"agent": agent, "made": "" if same_as_made else made},
         declared=declared,
-        made="" if same_as_made else made,
     )
 
 

@@ -18,7 +18,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
-from signoff.core.base.errors import DigestMismatch, SessionGone
+from signoff.core.base.errors import CallGone, DigestMismatch
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.questions import Request, asked_since, is_request, request_of, waiting
 from signoff.worker.suspended import claimed
@@ -288,7 +288,7 @@ def require_same_call(
             its seal.
 
     Raises:
-        SessionGone: The call, or the question about it, is not in the session any more.
+        CallGone: The call, or the question about it, is not in the session any more.
         DigestMismatch: It is approved, and in the history it has another name or arguments.
     """
     if is_request(approval):
@@ -297,23 +297,32 @@ def require_same_call(
     call = original_call(events, approval.call.id)
     asked = asked_for(events, approval.origin.confirmation)
     if call is None or asked is None:
-        raise SessionGone(
+        raise CallGone(
+            approval.id,
             f"The call {approval.call.id} that approval {approval.id} is for is not in session "
             f"{session} any more: its events were deleted or compacted away. Nothing was run, and "
-            "the answer cannot be given; submit the message anew."
+            "the answer cannot be given; submit the message anew.",
         )
     if approval.state is State.APPROVED:
-        found = _digest(approval, call.name or "", call.args or {})
-        if found != (approval.origin.made or approval.digest) and not (
-            guarded and _is_of_old_code(asked, approval)
-        ):
+        tool, args = call.name or "", call.args or {}
+        if differs(approval, tool, args) and not (guarded and is_of_old_code(asked, approval)):
+            found = _digest(approval, tool, args)
             raise DigestMismatch(
                 f"Approval {approval.id} is for {approval.digest}, but the session's history has "
                 f"{found}. Nothing was run."
             )
 
 
-def _is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
+def differs(approval: Approval, tool: str, args: Mapping[str, Any]) -> bool:
+    """Say whether a call in the session is another one than an approval is for.
+
+    Raises:
+        NotCanonical: Its arguments have no digest.
+    """
+    return _digest(approval, tool, args) != (approval.origin.made or approval.digest)
+
+
+def is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
     """Whether an approval is about suspended code, and is too old to say which call carries it."""
     code = claimed(asked.payload)
     made = approval.origin.made
@@ -333,12 +342,13 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
     request = request_of(events, approval)
     if request is None or asked_since(events, approval):
         why = "is not there any more" if request is None else "was put again since, by another run"
-        raise SessionGone(
+        raise CallGone(
+            approval.id,
             f"The question of approval {approval.id} {why}, in session {session}: the answer "
-            "cannot be given to anybody. Submit the message anew."
+            "cannot be given to anybody. Submit the message anew.",
         )
-    found = _digest(approval, request.tool, request.args)
-    if found != (approval.origin.made or approval.digest):
+    if differs(approval, request.tool, request.args):
+        found = _digest(approval, request.tool, request.args)
         raise DigestMismatch(
             f"Approval {approval.id} is for {approval.digest}, but the session's history has "
             f"{found}. Nothing was answered."

@@ -1,44 +1,78 @@
 """Holds the functions of a workflow to what was approved.
 
 No plugin stands before a node that is a function, and it takes its arguments anew from the input
-and the session's state when it runs: a change of the state meanwhile changes the call.
+and the session's state when it runs: a change of the state meanwhile changes the call. It then does
+not run, and puts its question again, as ADK does before it runs a node for the first time.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final, Protocol, runtime_checkable
 
 from google.adk.agents.context import Context
 from google.adk.workflow import FunctionNode
+from google.adk.workflow.utils._workflow_hitl_utils import create_confirmation_request_input
 from pydantic import TypeAdapter
 
 from signoff.worker.adk.entering import copied
 
 _AS_SHOWN: Final = TypeAdapter(Any)
 _bind = FunctionNode._bind_parameters  # noqa: SLF001 -- ADK has no other way in
+_run = FunctionNode._run_impl  # noqa: SLF001 -- the same
 
 
 @runtime_checkable
 class NodeGuard(Protocol):
     """A plugin that knows what was approved."""
 
-    def require_same_node(self, name: str, args: dict[str, Any], context: Context) -> None:
-        """Raise where a node that was approved would run with other arguments."""
+    def is_approved(self, context: Context) -> bool:
+        """Say whether a node was approved."""
+
+    def may_run(self, name: str, args: dict[str, Any], context: Context) -> bool:
+        """Take note that a node is about to run; say whether it may, or has to ask again."""
+
+
+class _OtherArguments(Exception):
+    """A node would run otherwise than it was approved.
+
+    Args:
+        args: Its arguments.
+    """
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        super().__init__()
+        self.shown = args
 
 
 def _bound(self: FunctionNode, ctx: Context, node_input: Any) -> dict[str, Any]:  # noqa: ANN401
     bound = _bind(self, ctx, node_input)
     plugins = ctx.get_invocation_context().plugin_manager.plugins
     guards = [one for one in plugins if isinstance(one, NodeGuard)]
-    if not guards or not self.require_confirmation:
+    asks = self.require_confirmation or any(guard.is_approved(ctx) for guard in guards)
+    if not guards or not asks:
         return bound
     own = copied({name: one for name, one in bound.items() if one is not ctx})
     shown = _AS_SHOWN.dump_python(own, mode="json", fallback=str)
-    for guard in guards:
-        guard.require_same_node(self.name, shown, ctx)
+    if not all(guard.may_run(self.name, shown, ctx) for guard in guards):
+        raise _OtherArguments(shown)
     return {name: own.get(name, one) for name, one in bound.items()}
+
+
+async def _runs(self: FunctionNode, *, ctx: Context, node_input: Any) -> AsyncGenerator[Any, None]:  # noqa: ANN401
+    try:
+        async with aclosing(_run(self, ctx=ctx, node_input=node_input)) as items:
+            async for item in items:
+                yield item
+    except _OtherArguments as other:
+        args = other.shown
+    else:
+        return
+    yield create_confirmation_request_input(node_path=ctx.node_path, tool_name=self.name, args=args)
 
 
 def watch_function_nodes() -> None:
     """Let all functions of workflows in this process ask a `NodeGuard` before they run."""
     FunctionNode._bind_parameters = _bound  # type: ignore[method-assign]  # noqa: SLF001
+    FunctionNode._run_impl = _runs  # type: ignore[method-assign]  # noqa: SLF001

@@ -165,6 +165,14 @@ def node_errors(events: Sequence[Event], invocation_id: str) -> dict[str, str]:
     }
 
 
+def has_run(events: Sequence[Event], node: Approval) -> bool:
+    """Say whether a node of a workflow has come to something behind its question."""
+    request = request_of(events, node)
+    later = events[request.place + 1 :] if request is not None else ()
+    path = node.origin.confirmation.removeprefix(NODE)
+    return any(one.node_info.path == path and not one.get_function_calls() for one in later)
+
+
 def _is_forged(event: Event, call: types.FunctionCall) -> bool:
     """Whether a model has made a call that looks like the question of a node, whose id is its path.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import structlog
 from google.adk.agents._streaming_mode import StreamingMode
@@ -32,6 +33,7 @@ from signoff.worker.adk.composites import (
     reopened,
     undone,
 )
+from signoff.worker.adk.edited import is_edited, question_anew
 from signoff.worker.adk.foreign_answers import MARK, require_ours
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.history import (
@@ -125,6 +127,7 @@ class AdkRuntime:
 
         Raises:
             SessionGone: The session, or a call in it, is not there any more.
+            CallChanged: A call would run otherwise than it was approved.
             DigestMismatch: A call in the session's history is not the one that was approved.
             InputRefused: A request for input was rejected, and has no way to be told so.
             ToolInDoubt: A tool was started before and not seen to finish.
@@ -146,6 +149,8 @@ class AdkRuntime:
                 f"the answer to run {run.id} cannot be given to anybody."
             )
         for approval in approvals:
+            if is_edited(session.events, approval):
+                await self._ask_anew(run, session, approval)
             require_same_call(session.events, session.id, approval, guarded=True)
             require_ours(session.events, approval)
         replies = [reply(session.events, one, self.long_running, self.inputs) for one in approvals]
@@ -172,10 +177,26 @@ class AdkRuntime:
             except Exception:
                 await self._end_those_that_raised(run, nodes, fence)
                 raise
-            await self.guard.end(nodes, fence)
             session = await self._require_session(run)
+            changed = self.guard.changed(nodes, session.events)
+            await self.guard.end([one for one in nodes if one.id not in changed], fence)
             await self._require_taken(session, run, approvals, fence)
-        return self._with_note(runner, run, session, turn_of(run, await self._read(session, run)))
+        turn = turn_of(run, await self._read(session, run)).model_copy(update={"changed": changed})
+        return turn if changed else self._with_note(runner, run, session, turn)
+
+    async def _ask_anew(self, run: Run, session: Session, approval: Approval) -> NoReturn:
+        """Put the question about a call again, as the history has the call now.
+
+        Raises:
+            CallChanged: Always, where somebody can be asked about it.
+            CallGone: Nobody can be.
+        """
+        question, changed = question_anew(session.events, approval)
+        if question:
+            await self._append(session, question)
+            carrying = await self.guard.carrying(session, run.invocation)
+            await self._append(session, missing_events(session.events, run.invocation, carrying))
+        raise changed
 
     async def _answer(
         self, runner: Runner, run: Run, session: Session, replies: Sequence[Reply]

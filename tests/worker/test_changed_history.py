@@ -1,0 +1,212 @@
+"""A yes is for the call that was shown: a history that was edited since asks again, or says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.events import What
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.worker.adk.history import CONFIRMATION
+from worker.office import AGENTS, MARA, Office
+
+# ADK announces its experimental features by warning about them.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning"),
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+]
+both_apps = pytest.mark.parametrize("app", ["changing", "changing_resumable"])
+
+Edit = Callable[[list[Event]], list[Event]]
+
+CHANGED = "The history of the session was changed since it was asked about."
+
+
+async def edit_history(office: Office, run: Run, edit: Edit) -> None:
+    """Replace a session by one that has other events."""
+    name = {"app_name": run.app, "user_id": run.user, "session_id": run.session}
+    service = office.apps.sessions
+    session = await service.get_session(**name)
+    assert session is not None
+    events = [one.model_copy(deep=True) for one in session.events]
+    await service.delete_session(**name)
+    fresh = await service.create_session(**name, state=dict(session.state))
+    for event in edit(events):
+        await service.append_event(fresh, event)
+
+
+def calls(event: Event) -> list[Any]:
+    """Return the calls of an event that are tools'."""
+    return [one for one in event.get_function_calls() if one.name != CONFIRMATION]
+
+
+def asks(event: Event) -> list[Any]:
+    """Return the questions of an event."""
+    return [one for one in event.get_function_calls() if one.name == CONFIRMATION]
+
+
+def other_call(events: list[Event]) -> list[Event]:
+    """Change the arguments of the call, and not those in the question."""
+    for call in [call for event in events for call in calls(event)]:
+        call.args = {"iban": "DE-EVIL"}
+    return events
+
+
+def other_question(events: list[Event]) -> list[Event]:
+    """Change the arguments in the question, and not those of the call."""
+    for ask in [ask for event in events for ask in asks(event)]:
+        ask.args["originalFunctionCall"]["args"] = {"iban": "DE-EVIL"}
+    return events
+
+
+def both(events: list[Event]) -> list[Event]:
+    """Change the arguments in both places, so that ADK would go on."""
+    return other_question(other_call(events))
+
+
+def other_tool(events: list[Event]) -> list[Event]:
+    """Let the call be one of another tool, in both places."""
+    for call in [call for event in events for call in calls(event)]:
+        call.name = "pay_sync"
+    for ask in [ask for event in events for ask in asks(event)]:
+        ask.args["originalFunctionCall"]["name"] = "pay_sync"
+    return events
+
+
+def other_id(events: list[Event]) -> list[Event]:
+    """Put the question under another id."""
+    for event in events:
+        for ask in asks(event):
+            ask.id = "adk-other"
+            event.long_running_tool_ids = {"adk-other"}
+    return events
+
+
+def no_question(events: list[Event]) -> list[Event]:
+    """Leave the question out."""
+    return [event for event in events if not asks(event)]
+
+
+def no_call(events: list[Event]) -> list[Event]:
+    """Leave the call out."""
+    return [event for event in events if not calls(event)]
+
+
+async def approved(office: Office, app: str, *made: Any) -> tuple[Run, list[Approval]]:
+    """Bring a run to its pause and approve all of it."""
+    run = await office.submit(app, json.dumps(made))
+    await office.approve(run)
+    return run, list(await office.ledger.approvals(run.waiting))
+
+
+@both_apps
+@pytest.mark.parametrize(
+    ("edit", "tool", "iban"),
+    [
+        (other_call, "pay", "DE-EVIL"),
+        (other_question, "pay", "DE-1"),
+        (both, "pay", "DE-EVIL"),
+        (other_tool, "pay_sync", "DE-1"),
+        (other_id, "pay", "DE-1"),
+        (no_question, "pay", "DE-1"),
+    ],
+)
+async def test_an_edited_history_asks_again(
+    office: Office, app: str, edit: Edit, tool: str, iban: str
+) -> None:
+    """The old yes runs nothing; the card shows what is there now; a yes to that runs it once."""
+    run, (approval,) = await approved(office, app, ["pay", {"iban": "DE-1"}])
+    await edit_history(office, run, edit)
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.PAUSED, [])
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.supersedes == approval.id
+    assert (question.call.name, question.call.args) == (tool, {"iban": iban})
+    assert question.hint.startswith(f"This was approved by mara. {CHANGED} Nothing was run.")
+    events = await office.ledger.history(approval.id)
+    assert [one.why for one in events if one.what is What.VOIDED] == [CHANGED]
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert [(one["tool"], one["iban"]) for one in office.executed()] == [(tool, iban)]
+    assert await office.ledger.pending() == []
+
+
+@both_apps
+async def test_a_no_to_the_edited_call_is_heard(office: Office, app: str) -> None:
+    """Nothing runs, and the reason reaches the model."""
+    run, _ = await approved(office, app, ["pay", {"iban": "DE-1"}])
+    await edit_history(office, run, other_call)
+    run = await office.resume(run)
+    (question,) = await office.ask(run)
+    await office.decider.reject(question.id, MARA, channel="cli", reason="whose is that?")
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.COMPLETED, [])
+    assert "whose is that?" in run.text
+
+
+@both_apps
+async def test_the_other_calls_of_the_pause_keep_their_yes(office: Office, app: str) -> None:
+    """Only the call that was edited is asked about again."""
+
+    def one_of_them(events: list[Event]) -> list[Event]:
+        for call in [call for event in events for call in calls(event) if call.name == "pay"]:
+            call.args = {"iban": "DE-EVIL"}
+        return events
+
+    run, _ = await approved(office, app, ["pay", {"iban": "DE-1"}], ["pay_sync", {"iban": "DE-2"}])
+    await edit_history(office, run, one_of_them)
+    run = await office.resume(run)
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.call.args == {"iban": "DE-EVIL"}
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert sorted(str(one["iban"]) for one in office.executed()) == ["DE-2", "DE-EVIL"]
+
+
+@both_apps
+async def test_a_call_that_is_gone_ends_the_run(office: Office, app: str) -> None:
+    """There is nothing to ask about: the yes is void, and the run says why it has failed."""
+    run, (approval,) = await approved(office, app, ["pay", {"iban": "DE-1"}])
+    await edit_history(office, run, no_call)
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.FAILED, [])
+    assert "is not in session" in run.problem
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
+    events = await office.ledger.history(approval.id)
+    assert [one.why for one in events if one.what is What.VOIDED] == [run.problem]
+
+
+async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
+    """The yes to a node's question that reads otherwise by now runs nothing."""
+
+    def edit(events: list[Event]) -> list[Event]:
+        for call in [call for event in events for call in calls(event)]:
+            call.args["payload"]["args"] = {"amount": 9}
+        return events
+
+    run = await office.submit("nodes", "go")
+    await office.approve(run)
+    (approval,) = await office.ledger.approvals(run.waiting)
+    await edit_history(office, run, edit)
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.PAUSED, [])
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert (question.supersedes, question.call.args) == (approval.id, {"amount": 9})
+    # The function takes no such argument: what it would run is asked about.
+    await office.approve(run)
+    run = await office.resume(run)
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert (question.call.args, office.executed()) == ({}, [])
+    await office.approve(run)
+    await office.resume(run)
+    assert len(office.executed()) == 1

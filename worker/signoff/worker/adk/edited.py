@@ -1,0 +1,189 @@
+"""A history that somebody has changed between the question about a call and its run.
+
+ADK keeps a call twice, as the model made it and in the question about it, and goes on only where
+both agree (google.adk.flows.llm_flows.tools._confirmation). So the question is put anew, about the
+call that is there now, and the approval of it is for that question. The earlier one is answered
+with a no, so that nobody is asked about both.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from google.adk.events.event import Event
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.genai import types
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.base.errors import CallChanged, CallGone
+from signoff.core.payloads.digest import digest
+from signoff.worker.adk.foreign_answers import MARK
+from signoff.worker.adk.history import (
+    CONFIRMATION,
+    Confirmation,
+    answered_ids,
+    asked_for,
+    asking_event,
+    confirmations,
+    differs,
+    is_of_old_code,
+    original_call,
+)
+from signoff.worker.adk.questions import Request, is_request, requests
+from signoff.worker.suspended import claimed
+
+_CHANGED: Final = "The history of the session was changed since it was asked about."
+_AGAIN: Final = "Its question was put again since it was asked about."
+
+
+def is_edited(events: Sequence[Event], approval: Approval) -> bool:
+    """Say whether a yes is for another call, or another question, than the history has now."""
+    if approval.state is not State.APPROVED or approval.handoff is not Handoff.RECORDED:
+        return False
+    if is_request(approval):
+        found = _request(events, approval)
+        return found is not None and (
+            found.nth != approval.origin.nth or differs(approval, found.tool, found.args)
+        )
+    call = original_call(events, approval.call.id)
+    if call is None:
+        return False
+    asked = asked_for(events, approval.origin.confirmation)
+    if asked is None or (asked.tool, asked.args) != (call.name, call.args or {}):
+        return True
+    return differs(approval, asked.tool, asked.args) and not is_of_old_code(asked, approval)
+
+
+def question_anew(events: Sequence[Event], approval: Approval) -> tuple[list[Event], CallChanged]:
+    """Return the question about a call as the history has it now, and what is said of the change.
+
+    Args:
+        events: The events of the session.
+        approval: An approval for which `is_edited` holds.
+
+    Returns:
+        The events to append, none where the question is in the session already, and the change.
+
+    Raises:
+        CallGone: Nobody can be asked about the call: code that has stopped inside of it may have
+            run in part.
+    """
+    if is_request(approval):
+        return [], _request_now(events, approval)
+    call = original_call(events, approval.call.id)
+    asked = asked_for(events, approval.origin.confirmation)
+    ask = _asked_by_tool(events, approval.call.id, asked)
+    inside = approval.origin.made and approval.call.name != (call.name if call else "")
+    if call is None or inside or claimed(ask.payload) is not None:
+        raise CallGone(
+            approval.id,
+            f"{_CHANGED} {approval.call.name}() of approval {approval.id} was not run, and it may "
+            "have been a call from inside of another one: nobody can be asked about it. Submit the "
+            "message anew.",
+        )
+    tool, args = call.name or "", call.args or {}
+    was = approval.origin.confirmation
+    question = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, f'{was}#{digest(tool, args)}')}"
+    origin = {"confirmation": question, "made": ""}
+    changed = CallChanged(
+        approval.id,
+        _CHANGED,
+        tool=tool,
+        arguments=args,
+        origin=origin,
+        declared=approval.declared if tool == approval.call.name else "",
+    )
+    if asking_event(events, question) is not None:
+        return [], changed
+    beside = next(
+        event
+        for event in events
+        if any(one.id == call.id and one.name != CONFIRMATION for one in event.get_function_calls())
+    )
+    settled = _settled(events, call.id or "", approval.origin.run)
+    return [*settled, _asking(beside, question, call, ask)], changed
+
+
+def _request(events: Sequence[Event], approval: Approval) -> Request | None:
+    """Return the latest request of the same invocation under the id of an approval's."""
+    origin = approval.origin
+    same = [one for one in requests(events) if one.id == origin.confirmation]
+    if len(same) <= origin.nth or same[-1].invocation != origin.invocation:
+        return None
+    return same[-1]
+
+
+def _request_now(events: Sequence[Event], approval: Approval) -> CallChanged:
+    found = _request(events, approval)
+    if found is None or found.kind is not approval.kind:
+        raise CallGone(
+            approval.id,
+            f"{_CHANGED} The question of approval {approval.id} is of another kind now, and "
+            "nothing was answered. Submit the message anew.",
+        )
+    return CallChanged(
+        approval.id,
+        _CHANGED if found.nth == approval.origin.nth else _AGAIN,
+        tool=found.tool,
+        arguments=found.args,
+        origin={"nth": found.nth, "made": ""},
+        declared=approval.declared,
+    )
+
+
+def _asked_by_tool(
+    events: Sequence[Event], call_id: str, asked: Confirmation | None
+) -> ToolConfirmation:
+    """Return with which words and which payload a call was asked about."""
+    if asked is not None:
+        return ToolConfirmation(hint=asked.hint, payload=asked.payload)
+    for event in reversed(events):
+        if found := (event.actions.requested_tool_confirmations or {}).get(call_id):
+            return found
+    return ToolConfirmation()
+
+
+def _settled(events: Sequence[Event], call_id: str, run: str) -> list[Event]:
+    """Return a no to all questions about a call that are open: a resumable app waits for them."""
+    answered = answered_ids(events)
+    found = []
+    for event in events:
+        for one in confirmations(event):
+            if one.call_id == call_id and one.id not in answered:
+                response = types.FunctionResponse(
+                    id=one.id, name=CONFIRMATION, response={"confirmed": False}
+                )
+                part = types.Part(function_response=response)
+                found.append(_at(event, "user", part, custom_metadata={MARK: run}))
+    return found
+
+
+def _asking(beside: Event, question: str, call: types.FunctionCall, ask: ToolConfirmation) -> Event:
+    asked = types.FunctionCall(
+        id=question,
+        name=CONFIRMATION,
+        args={
+            "originalFunctionCall": call.model_dump(by_alias=True, exclude_none=True),
+            "toolConfirmation": ask.model_dump(by_alias=True, exclude_none=True),
+        },
+    )
+    part = types.Part(function_call=asked)
+    return _at(
+        beside, beside.author, part, long_running_tool_ids={question}, node_info=beside.node_info
+    )
+
+
+def _at(place: Event, author: str | None, part: types.Part, **more: Any) -> Event:  # noqa: ANN401 -- fields of events
+    """Return an event with one part, at the place of another one."""
+    role = "user" if author == "user" else "model"
+    return Event(
+        author=author or "",
+        invocation_id=place.invocation_id,
+        branch=place.branch,
+        isolation_scope=place.isolation_scope,
+        content=types.Content(role=role, parts=[part]),
+        **more,
+    )
