@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import FunctionNode, Workflow
+from google.adk.workflow import node as as_node
 
 from signoff.broker import stages
 from signoff.core.approvals.approval import Approval
@@ -15,6 +18,7 @@ from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.payloads.digest import digest
+from worker.agents.siblings.agent import _journal
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -338,6 +342,43 @@ async def test_a_node_that_is_a_function_does_not_run_with_another_state(
     run = await office.resume(run)
     assert ran(office) == [question.call.args["iban"]]
     assert (await office.ledger.approval(question.id)).handoff is Handoff.RESUMED
+
+
+async def test_the_nodes_beside_one_that_has_changed_run_on_their_own_yes(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run once; only the one that has changed is asked about again."""
+
+    def first(iban: str) -> None:
+        _journal({"tool": "first", "iban": iban})
+
+    def second(other: str) -> None:
+        _journal({"tool": "second", "iban": other})
+
+    def tell(other: str) -> None:
+        _journal({"tool": "tell", "iban": other})
+
+    nodes = [
+        FunctionNode(func=first, require_confirmation=True, rerun_on_resume=True),
+        FunctionNode(func=second, require_confirmation=True, rerun_on_resume=True),
+        as_node(FunctionTool(tell, require_confirmation=True)),
+    ]
+    workflow = Workflow(name="changing_nodes", edges=[("START", node) for node in nodes])
+    monkeypatch.setattr(office.apps.runner("changing_nodes"), "agent", workflow)
+    run = await begin(office, "changing_nodes", iban=SHOWN, other="DE-2")
+    approvals = {one.call.name: one for one in await office.ledger.approvals(run.approvals)}
+    assert set(approvals) == {"first", "second", "tell"}
+    await office.approve(run)
+    await put(office, run, iban=EVIL)
+    run = await office.resume(run)
+    question = await asked_again(office, run, approvals["first"])
+    assert question.call.args["iban"] == EVIL
+    assert sorted(str(one["tool"]) for one in office.executed()) == ["second", "tell"]
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert sorted(str(one["tool"]) for one in office.executed()) == ["first", "second", "tell"]
+    assert EVIL in ran(office)
 
 
 async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Office) -> None:

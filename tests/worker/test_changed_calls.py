@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import FunctionNode, Workflow
+from google.adk.workflow import node as as_node
 
 from signoff.broker.ledger.change import Change
 from signoff.core.approvals.approval import Approval
@@ -16,6 +18,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.payloads.digest import digest
+from signoff.worker.turn_results import MAX_QUESTIONS
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -59,6 +62,121 @@ async def approved(office: Office) -> tuple[Run, Approval]:
     return run, await office.ledger.approval(approval.id)
 
 
+def transfer() -> dict[str, Any]:
+    """Transfer the money, otherwise."""
+    return {"to": "B"}
+
+
+def wire() -> dict[str, Any]:
+    """Transfer the money, under another name."""
+    return {"to": "B"}
+
+
+def tell(to: str, loud: bool = False) -> dict[str, Any]:
+    """Tell somebody, perhaps loudly."""
+    return {"told": to}
+
+
+def put_workflow(office: Office, patch: pytest.MonkeyPatch, app: str, *nodes: Any) -> None:
+    """Put a workflow of these nodes in the place of the one of an app, as a deployment does."""
+    runner = office.apps.runner(app)
+    workflow = Workflow(name=runner.agent.name, edges=[("START", *nodes)])
+    patch.setattr(runner, "agent", workflow)
+
+
+both_nodes = pytest.mark.parametrize("app", ["nodes", "nodes_resumable"])
+
+
+async def first_node(office: Office, app: str) -> tuple[Run, Approval]:
+    """Bring a workflow to the question of its first node and approve it."""
+    run = await office.submit(app, "go")
+    await office.approve(run)
+    (approval,) = await office.ledger.approvals(run.waiting)
+    return run, approval
+
+
+async def voided(office: Office, approval: Approval) -> list[str]:
+    """Return why a yes was given up."""
+    assert (await office.ledger.approval(approval.id)).handoff is Handoff.VOID
+    events = await office.ledger.history(approval.id)
+    return [one.why for one in events if one.what is What.VOIDED]
+
+
+@both_nodes
+async def test_a_node_that_was_renamed_asks_by_its_new_name(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """The yes to the old one counts for nothing, and does not count as used."""
+    run, approval = await first_node(office, app)
+    ask = FunctionNode(func=wire, require_confirmation=True, rerun_on_resume=True)
+    put_workflow(office, monkeypatch, app, ask)
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert [
+        "did not come to transfer() again" in one for one in await voided(office, approval)
+    ] == [True]
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.call.name == "wire"
+    await office.approve(run)
+    run = await office.resume(run)
+    assert (run.state, run.text) == (RunState.COMPLETED, '{"to": "B"}')
+
+
+@both_nodes
+async def test_a_node_that_is_gone_fails_the_run(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """There is nothing left to ask about."""
+    run, approval = await first_node(office, app)
+    put_workflow(office, monkeypatch, app, FunctionNode(func=wire))
+    run = await office.resume(run)
+    assert run.state is RunState.FAILED
+    assert [run.problem] == await voided(office, approval)
+
+
+@both_nodes
+async def test_a_tool_of_a_node_that_declares_otherwise_asks_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """So it is of tools alone: what a function takes shows in its arguments."""
+    run, _ = await first_node(office, app)
+    run = await office.resume(run)
+    await office.approve(run)
+    (approval,) = await office.ledger.approvals(run.waiting)
+    ask = FunctionNode(func=transfer, require_confirmation=True, rerun_on_resume=True)
+    tool = as_node(FunctionTool(tell, require_confirmation=True))
+    put_workflow(office, monkeypatch, app, ask, tool)
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert await voided(office, approval) == ["tell() declares other parameters by now."]
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.supersedes == approval.id
+    assert (question.call, question.origin.nth) == (approval.call, 1)
+    await office.approve(run)
+    run = await office.resume(run)
+    assert (run.state, run.text) == (RunState.COMPLETED, '{"told": "A"}')
+
+
+@both_nodes
+async def test_a_node_that_lost_its_gate_still_asks_about_other_arguments(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """The yes was given for other arguments, and nothing starts with it."""
+
+    def transfer(to: str = "B") -> dict[str, Any]:
+        return {"to": to}
+
+    run, approval = await first_node(office, app)
+    put_workflow(office, monkeypatch, app, FunctionNode(func=transfer, rerun_on_resume=True))
+    run = await office.resume(run)
+    assert run.state is RunState.PAUSED
+    assert len(await voided(office, approval)) == 1
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.supersedes == approval.id
+    await office.approve(run)
+    assert (await office.resume(run)).text == '{"to": "B"}'
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -82,6 +200,32 @@ async def test_a_change_between_the_card_and_the_run_asks_again(
     assert question.hint.startswith(f"This was approved by mara. {why} Nothing was run.")
     events = await office.ledger.history(approval.id)
     assert [one.why for one in events if one.what is What.VOIDED] == [why]
+
+
+@pytest.mark.parametrize("app", ["changing", "nodes"])
+async def test_a_call_that_changes_each_time_is_not_asked_about_for_ever(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """A policy or a grant may approve each of the questions; the run fails in the end."""
+    run = await office.submit(app, PAY)
+    (was,) = await office.ledger.approvals(run.waiting)
+    origin = was.origin.model_copy(update={"expired": MAX_QUESTIONS})
+    await office.ledger.commit(Change().put(was.model_copy(update={"origin": origin}), was=was))
+    await office.approve(run)
+    if app == "changing":
+        await declare_otherwise(office, monkeypatch, was)
+    else:
+        ask = FunctionNode(
+            func=lambda to="B": {"to": to},
+            name="transfer",
+            require_confirmation=True,
+            rerun_on_resume=True,
+        )
+        put_workflow(office, monkeypatch, app, ask)
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.FAILED, [])
+    assert len(await voided(office, was)) == 1
+    assert await office.ledger.pending() == []
 
 
 async def test_the_answer_to_the_second_question_counts(

@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 
+from signoff.broker import stages
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import InDoubt
 from signoff.worker.adk.history import CONFIRMATION
 from worker.office import AGENTS, MARA, Office
+from worker.test_changed_arguments import put
+from worker.test_taken_up import Fuse, lay, work_until_death
 
 # ADK announces its experimental features by warning about them.
 pytestmark = [
@@ -31,7 +35,7 @@ CHANGED = "The history of the session was changed since it was asked about."
 
 async def edit_history(office: Office, run: Run, edit: Edit) -> None:
     """Replace a session by one that has other events."""
-    name = {"app_name": run.app, "user_id": run.user, "session_id": run.session}
+    name: dict[str, Any] = {"app_name": run.app, "user_id": run.user, "session_id": run.session}
     service = office.apps.sessions
     session = await service.get_session(**name)
     assert session is not None
@@ -210,3 +214,37 @@ async def test_an_edited_question_of_a_node_asks_again(office: Office) -> None:
     await office.approve(run)
     await office.resume(run)
     assert len(office.executed()) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("at", range(1, 7))
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("app", ["changing", "changing_nodes"])
+async def test_a_worker_may_die_while_it_asks_again(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str, at: int, after: bool
+) -> None:
+    """Wherever it dies, nothing runs with the old yes, and the call runs at most once."""
+    shown: dict[str, Any] = {"iban": "DE-1", "lines": []}
+    session = await office.apps.sessions.create_session(
+        app_name=app, user_id="riley@example.com", state=shown if app == "changing_nodes" else {}
+    )
+    message = json.dumps([["pay", {"iban": "DE-1"}]])
+    run = await office.decider.submit(app, message, user="riley@example.com", session=session.id)
+    await office.executor.drain(stages.run(app))
+    run = await office.ledger.run(run.id)
+    await office.approve(run, InDoubt.RETRY)
+    if app == "changing":
+        await edit_history(office, run, other_call)
+    else:
+        await put(office, run, iban="DE-EVIL")
+    fuse = Fuse(at, after=after)
+    with monkeypatch.context() as patch:
+        lay(patch, office, fuse)
+        await work_until_death(office, stages.resume(app))
+    run = await office.resume(run)
+    assert (run.state, office.executed()) == (RunState.PAUSED, []), run.problem
+    (question,) = await office.ledger.approvals(run.waiting)
+    assert question.call.args["iban"] == "DE-EVIL"
+    await office.approve(run)
+    await office.resume(run)
+    assert [one["iban"] for one in office.executed()] == ["DE-EVIL"]

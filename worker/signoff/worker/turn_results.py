@@ -57,6 +57,7 @@ def turn_ended(
         NotCanonical: The arguments of a call that waits have no digest.
     """
     change = Change()
+    turn = _bounded(turn, approvals)
     before = {one.id: one for one in approvals}
     after: dict[str, Approval] = {}
     questions: list[Approval] = []
@@ -98,6 +99,12 @@ def turn_ended(
     else:
         run_after, ended = run.completed(turn.text, now=now, why=_remark(turn))
     return change.put(run_after, was=run).note(ended)
+
+
+def _bounded(turn: Turn, approvals: Sequence[Approval]) -> Turn:
+    """Return a turn that asks about no node that has changed too often: its run fails."""
+    often = any(one.origin.expired >= MAX_QUESTIONS for one in approvals if one.id in turn.changed)
+    return turn.model_copy(update={"pauses": ()}) if often else turn
 
 
 def _void(

@@ -22,7 +22,7 @@ from signoff.core.approvals.parts import Kind
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.history import Confirmation, Invocation, original_call
-from signoff.worker.adk.questions import Request
+from signoff.worker.adk.questions import NODE, Request
 from signoff.worker.ces.seal import suspended_at
 from signoff.worker.suspended import Suspended, claimed
 
@@ -45,10 +45,17 @@ async def note_call(
     """
     call = original_call(context.session.events, context.function_call_id or "")
     if call is None:
-        return  # a node asks with the arguments that it got
+        # A node asks with the arguments that it got.
+        where = _where(context.session, f"{NODE}{context.node_path}")
+        await _note_declared(ledger, where, tool)
+        return
     given, got = digest(tool.name, call.args or {}), digest(tool.name, dict(args))
     where = _where(context.session, call.id or "")
     await arguments.keep(ledger, where, None if got == given else dict(args))
+    await _note_declared(ledger, where, tool)
+
+
+async def _note_declared(ledger: Ledger, where: Sequence[str], tool: BaseTool) -> None:
     declared = declared_by(tool)
     noted = {_DECLARED: declared} if declared else None
     await arguments.keep(ledger, [*where, _DECLARED], noted, kept=_NOTED)
@@ -69,10 +76,11 @@ async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) ->
 
 
 async def _as_it_is(ledger: Ledger, session: Session, asked: Asked) -> Asked:
-    if isinstance(asked, Confirmation):
+    if asked.kind is Kind.CONFIRMATION:
         where = [*_where(session, asked.call_id), _DECLARED]
         noted = await arguments.fetch(ledger, where) or {}
         asked = replace(asked, declared=str(noted.get(_DECLARED) or ""))
+    if isinstance(asked, Confirmation):
         sealed = await _sealed(ledger, asked.payload)
         if code := suspended_at(sealed, _where(session, asked.call_id)):
             return _about_code(asked, code)

@@ -43,6 +43,8 @@ def is_edited(events: Sequence[Event], approval: Approval) -> bool:
     """Say whether a yes is for another call, or another question, than the history has now."""
     if approval.state is not State.APPROVED or approval.handoff is not Handoff.RECORDED:
         return False
+    if approval.digest != approval.digest_of(approval.call.name, approval.call.args):
+        return False  # the record itself was tampered with, and nobody is asked by it
     if is_request(approval):
         found = _request(events, approval)
         return found is not None and (

@@ -388,14 +388,20 @@ class GuardPlugin(BasePlugin):
             self._begun.discard(approval.id)
         return True
 
-    def asks_again(self, name: str, args: dict[str, Any], context: Context) -> Approval | None:
+    def asks_again(
+        self, name: str, args: dict[str, Any], context: Context, tool: BaseTool | None = None
+    ) -> Approval | None:
         """Return the approval of a node that would run otherwise; None where it would not.
 
         Raises:
             DigestMismatch: Its arguments have no digest.
         """
         approval = self._node(context)
-        if approval is None or not (why := _node_change(approval, name, args)):
+        if approval is None:
+            return None
+        # Where it was not seen what the tool declares, that is not compared.
+        declared = declared_by(tool) if tool is not None and approval.declared else ""
+        if not (why := _node_change(approval, name, args, declared or approval.declared)):
             return None
         self._changed[approval.id] = why
         return approval
@@ -635,8 +641,10 @@ class _Entering:
             return await self._run(copied(args), context, inner)
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
-        if (node := self.guard.asks_again(self.tool.name, own, context)) is not None:
+        node = self.guard.asks_again(self.tool.name, own, context, self.tool)
+        if node is not None:
             # Its question is put by ADK, which looks for one behind the tool.
+            await self.guard.note_call(self.tool, own, context)
             context.tool_confirmation = None
             context.request_confirmation(payload=node.template)
             return {"status": "pending"}
@@ -701,20 +709,21 @@ def _confirmation(approval: Approval) -> ToolConfirmation:
     return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 
 
-def _node_change(approval: Approval, tool: str, args: dict[str, Any]) -> str:
+def _node_change(approval: Approval, tool: str, args: dict[str, Any], declared: str) -> str:
     """Say what has changed of a node since it was asked about, "" for nothing.
 
     Raises:
         DigestMismatch: Its arguments have no digest.
     """
     try:
-        if approval.digest_of(tool, args) == approval.digest:
+        if approval.digest_of(tool, args, declared=declared) == approval.digest:
             return ""
+        same_args = digest(tool, args) == digest(tool, approval.call.args)
     except NotCanonical as error:
         raise DigestMismatch(f"Approval {approval.id}: {error}") from error
     if tool != approval.call.name:
         return f"The workflow would run {tool}() in the place of {approval.call.name}() now."
-    return _OTHER_ARGS
+    return f"{tool}() declares other parameters by now." if same_args else _OTHER_ARGS
 
 
 def _change(

@@ -50,6 +50,7 @@ class Request:
         by_model: Whether a model has made the call, rather than a node of a workflow.
         whole: Whether the calls that the model made beside it have come to a result too.
         made: See `Origin.made`.
+        declared: What the tool of a node declares; see `Approval.declared`.
     """
 
     kind: Kind
@@ -68,6 +69,7 @@ class Request:
     answers: tuple[tuple[int, dict[str, Any]], ...] = ()
     whole: bool = True
     made: str = ""
+    declared: str = ""
 
     @property
     def call_id(self) -> str:

@@ -62,7 +62,7 @@ def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> P
         hint=asked.hint,
         template=asked.payload,
         said=invocation.said.get(asked.call_id, ""),
-        declared=asked.declared if isinstance(asked, Confirmation) else "",
+        declared=asked.declared,
     )
 
 
