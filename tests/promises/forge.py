@@ -25,10 +25,15 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.sessions import SessionRecords
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.agent_folders import app_names
+from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
+from signoff.worker.frameworks.loading import ADK, Agents, framework_of
+from signoff.worker.frameworks.runtime import framework_runtime
 from worker import shapes
 
 
@@ -50,13 +55,17 @@ async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> N
         die_thinking(int(job["thought"]))
     ledger = Ledger(Store.open(redis))
     store = session_service("", agents, ledger.store)
-    commit_all, append = ledger.commit_all, store.append_event
+    commit_all = ledger.commit_all
     # What a worker does is counted in its place.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
-    store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
+    put = SessionRecords.append
+    SessionRecords.append = lambda *args: step(lambda: put(*args))  # type: ignore[method-assign]
+    others = [name for name in app_names(agents) if framework_of(agents, name) != ADK]
+    frameworks = framework_runtime(agents, ledger)
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
-    await Executor(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    runtime = MixedRuntime(AdkRuntime(apps, guard), dict.fromkeys(others, frameworks))
+    await Executor(ledger, runtime, lease=lease).drain(job["stage"])
     await apps.close()
     await ledger.close()
 
@@ -85,7 +94,10 @@ def main() -> None:
     redis, folder, lease, *names = sys.argv[1:]
     agents = Path(folder)
     for name in names:
-        AgentLoader(folder).load_agent(name)
+        if framework_of(agents, name) == ADK:
+            AgentLoader(folder).load_agent(name)
+        else:
+            Agents(agents).load(name)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -66,18 +66,10 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "worker")
-    # Only workers have the agent framework in memory: it takes seconds to import.
-    from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
+    # Only workers have agent frameworks in memory: they take seconds to import.
+    from signoff.cli.composition.runtimes import open_runtime  # noqa: PLC0415
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
-    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
-    from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
-    from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
-    from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
-    from signoff.worker.ces import rules  # noqa: PLC0415
-    from signoff.worker.ces.seal import own_key  # noqa: PLC0415
-    from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
     from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
@@ -95,44 +87,18 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
             "`signoff init` writes an example into an empty folder."
         )
     parts = build(settings, decides=False)
-    rules.use(own_key(settings.ces, settings.state_folder))
-    valid_for = settings.agents.valid_for
-    guard = GuardPlugin(parts.ledger, valid_for=valid_for)
-    runners = open_apps(folder, open_sessions(parts), settings.artifacts_url, lambda: guard)
-    servers = RemoteRuntime(
-        remote,
-        parts.ledger,
-        show=json_shown_through(parts.ledger),
-        long_running=settings.long_running,
-        inputs=settings.inputs,
-    )
-    runtime = MixedRuntime(
-        AdkRuntime(
-            runners,
-            guard,
-            long_running=settings.long_running,
-            inputs=settings.inputs,
-            show=shown_through(parts.ledger),
-        ),
-        dict.fromkeys(remote, servers),
-    )
+    runtime, close = open_runtime(parts, names)
     executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
         slots=settings.agents.concurrency,
-        valid_for=valid_for,
+        valid_for=settings.agents.valid_for,
         hide=settings.all_hidden,
     )
 
     def renew(fresh: Settings) -> None:
         executor.hide = fresh.all_hidden
-
-    runners.look_over([name for name in names if name not in remote])
-
-    async def close() -> None:
-        await runners.close()
-        await servers.close()
 
     return _consume(
         parts,

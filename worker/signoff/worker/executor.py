@@ -57,6 +57,7 @@ _KEY_BY = 30.0
 """Seconds until a receipt is looked at again whose key a worker does not have yet."""
 _TRANSIENT = frozenset(
     {
+        "APIConnectionError",  # of the clients of models
         "ConnectionError",  # of redis-py, which is not the builtin
         "InterfaceError",
         "OperationalError",
@@ -229,7 +230,8 @@ class Executor:
                     else self.runtime.start(run, hold.fence)
                 )
                 turns.append(turn)
-            return await self._turn_ended(run, hold, turn, {one.id for one in answered})
+            handed = {one.id for one in answered}.difference(turn.kept)
+            return await self._turn_ended(run, hold, turn, handed)
         except (LeaseLost, Conflict):
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
@@ -465,8 +467,9 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError | ConnectionError | RemoteUnavailable):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}
-    busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}
-    return bool(names & _TRANSIENT) or busy
+    statuses = {getattr(error, name, None) for name in ("code", "status_code")}
+    busy = statuses & {408, 429, 500, 502, 503, 504}
+    return bool(names & _TRANSIENT or busy)
 
 
 def _in_words(error: BaseException) -> str:
