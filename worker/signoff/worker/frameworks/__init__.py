@@ -18,7 +18,8 @@ they have in common is small:
   runs, and the gate compares it with what the tool gets. A call that differs is asked about again.
 - **Edits.** Where a policy has ``edits = "approve"``, the values of an approver become a call of
   their own, which the same person has approved, with a digest, a receipt and an audit trail of its
-  own. The framework then runs that call in the place of the model's. Elsewhere the model is told.
+  own. A framework that can runs that call in the place of the model's. Elsewhere the model is told,
+  as ADK's is.
 
 A turn that was cut off is taken up at its last pause: the model is asked again, and tools that
 nobody is asked about may run again. What must not happen twice needs an approval, or

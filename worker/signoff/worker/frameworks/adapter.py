@@ -67,6 +67,8 @@ class Adapter(Protocol):
 
     name: str
     """As it is stored with the states, and as its extra is called."""
+    edits: bool
+    """Whether it can run a call with other arguments than the model gave."""
 
     async def begin(self, agent: Any, message: str, history: JsonValue, gate: Gate) -> Outcome:  # noqa: ANN401 -- an agent of any framework
         """Say the user's message, and run to the next pause or to the end.

@@ -70,6 +70,8 @@ class Call:
         agent: The agent that makes it.
         declared: What the tool declares.
         approved: Whether the framework takes it for approved.
+        again: Whether it is entered each time that it goes on, because it pauses itself: it has no
+            effect of its own, and what it calls goes through the gate.
     """
 
     id: str
@@ -78,6 +80,7 @@ class Call:
     agent: str
     declared: str = ""
     approved: bool = False
+    again: bool = False
 
 
 class Gates:
@@ -97,6 +100,11 @@ class Gates:
     @contextmanager
     def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[Gate]:
         """Yield the gate of a turn, which lets the calls of these approvals through.
+
+        Args:
+            run: The run.
+            approvals: Those that it has been given the answers to, the latest last.
+            fence: Adds to a change that the session's lease is still ours.
 
         Raises:
             SignoffError: What has stopped the turn, once all its tools have ended.
@@ -119,7 +127,7 @@ class Gate:
     Args:
         gates: What all gates share.
         run: The run.
-        approvals: Those whose answers it goes on from.
+        approvals: Those that it has been given the answers to, the latest last.
         fence: Adds to a change that the session's lease is still ours.
 
     Attributes:
@@ -137,6 +145,10 @@ class Gate:
         self.stopped: SignoffError | None = None
         self._expected = {one.call.id: one.id for one in approvals}
         self._starting: set[str] = set()
+
+    def expects(self, call_id: str) -> bool:
+        """Say whether a call was asked about."""
+        return call_id in self._expected
 
     async def enter(
         self,
@@ -172,30 +184,43 @@ class Gate:
             with working.on(self.session):
                 return await inner()
         with working.on(self.session):
-            approval = await self._ledger.approval(approval_id)
-            if approval.state is not State.APPROVED:
-                return refusal(approval)
-            if approval.handoff is Handoff.FINISHED:
-                log.info("tool.already_finished", approval=approval.id, tool=call.tool)
-                return json.loads(approval.result) if approval.result else None
-            try:
-                await self._start(approval.id, call, same)
-            except SignoffError as error:
-                await self._stop(error)
-            token = _key.set(_key_of(approval))
-            try:
-                result = await inner()
-            except ToolInDoubt as error:
-                await self._stop(error)
-            except Exception as error:
-                # It has run. A cancelled tool may have done its work or not: it stays in doubt.
-                problem = f"{type(error).__name__}: {error}"
-                await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
-                raise
-            finally:
-                _key.reset(token)
-            await self._finish(approval.id, kept(result))
-            return result
+            return await self._enter(approval_id, call, same, inner, kept)
+
+    async def _enter(
+        self,
+        approval_id: str,
+        call: Call,
+        same: Callable[[Approval], bool],
+        inner: Callable[[], Awaitable[Any]],
+        kept: Callable[[Any], JsonValue],
+    ) -> Any:  # noqa: ANN401 -- a tool may return anything
+        approval = await self._ledger.approval(approval_id)
+        if approval.state is not State.APPROVED:
+            return refusal(approval)
+        if approval.handoff is Handoff.FINISHED or (call.again and _has_run(approval)):
+            log.info("tool.already_finished", approval=approval.id, tool=call.tool)
+            return await inner() if call.again else json.loads(approval.result)
+        try:
+            await self._start(approval.id, call, same)
+        except SignoffError as error:
+            await self._stop(error)
+        if call.again:
+            await self._finish(approval.id, None)
+            return await inner()
+        token = _key.set(_key_of(approval))
+        try:
+            result = await inner()
+        except ToolInDoubt as error:
+            await self._stop(error)
+        except Exception as error:
+            # It has run. A cancelled tool may have done its work or not: it stays in doubt.
+            problem = f"{type(error).__name__}: {error}"
+            await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
+            raise
+        finally:
+            _key.reset(token)
+        await self._finish(approval.id, kept(result))
+        return result
 
     async def _stop(self, error: SignoffError) -> NoReturn:
         """End the turn with an error, whatever the framework makes of it."""
@@ -263,6 +288,11 @@ class Gate:
         change = Change().put(after, was=approval).note(events)
         change.starting(approval.origin.app, starts, despite=approval.despite)
         await self._ledger.commit(self.fence(change))
+
+
+def _has_run(approval: Approval) -> bool:
+    """Whether a call was started in an earlier turn of the run, and seen to finish."""
+    return approval.handoff is Handoff.RESUMED and bool(approval.starts)
 
 
 def require_startable(

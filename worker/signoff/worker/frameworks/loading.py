@@ -37,6 +37,7 @@ class Framework(NamedTuple):
 
 FRAMEWORKS: Final = (
     Framework("pydantic-ai", "pydantic_ai", "pydantic-ai-slim", frozenset({"AbstractAgent"})),
+    Framework("openai-agents", "agents", "openai-agents", frozenset({"AgentBase"})),
 )
 
 EXPORTS: Final = ("root_agent", "agent", "app", "graph")
@@ -174,6 +175,7 @@ def install_hint(error: BaseException) -> str:
 
 _ADAPTERS: Final[Mapping[str, tuple[str, str]]] = {
     "pydantic-ai": ("signoff.worker.frameworks.pydantic_ai", "PydanticAiAdapter"),
+    "openai-agents": ("signoff.worker.frameworks.openai_agents", "OpenAiAgentsAdapter"),
 }
 
 

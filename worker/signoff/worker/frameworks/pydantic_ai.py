@@ -44,6 +44,7 @@ class PydanticAiAdapter:
     """Runs agents of Pydantic AI."""
 
     name: str = "pydantic-ai"
+    edits: bool = True
 
     async def begin(
         self, agent: Agent[Any, Any], message: str, history: JsonValue, gate: Gate

@@ -96,12 +96,13 @@ class FrameworkRuntime:
         waiting = _by_id(run, adapter, turn.state)
         if set(ids) <= set(turn.answered):
             return _paused(run, turn.pause, list(waiting.values()))
-        if edits := [one for one in approvals if _is_edit(one)]:
+        if adapter.edits and (edits := [one for one in approvals if _is_edit(one)]):
             kept = tuple(one.id for one in approvals if one not in edits)
             return Turn(pauses=tuple(_edited(run, one) for one in edits), kept=kept)
         _require_same(run, approvals, waiting)
         answers = {one.call.id: _answer(one, waiting[one.call.id]) for one in approvals}
-        with self.gates.of(run, approvals, fence) as gate:
+        earlier = await self.gates.ledger.approvals(turn.answered)
+        with self.gates.of(run, [*earlier, *approvals], fence) as gate:
             gate.made |= {id_: digest(one.tool, one.args) for id_, one in waiting.items()}
             outcome = await adapter.resume(agent, turn.state, answers, gate)
         await self._require_taken(run, approvals)
