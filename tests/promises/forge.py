@@ -35,6 +35,7 @@ from signoff.worker.executor import Executor
 from signoff.worker.frameworks.loading import ADK, Agents, framework_of
 from signoff.worker.frameworks.runtime import framework_runtime
 from worker import shapes
+from worker.frameworks import script
 
 
 async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
@@ -51,6 +52,13 @@ async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> N
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
+    def effect() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    script.before_effect.append(effect)
     if job["thought"]:
         die_thinking(int(job["thought"]))
     ledger = Ledger(Store.open(redis))

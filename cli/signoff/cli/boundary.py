@@ -28,6 +28,8 @@ _EXTRAS: Final = {
     "sqlalchemy": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
+    "langchain": ("langgraph", "langchain"),
+    "langgraph": ("langgraph", "langgraph"),
     "agents": ("openai-agents", "openai-agents"),
     "pydantic_ai": ("pydantic-ai", "pydantic-ai-slim"),
     "opentelemetry": ("otel", "OpenTelemetry"),

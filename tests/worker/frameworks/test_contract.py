@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +34,7 @@ from signoff.core.policies.policy import Edits, InDoubt
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.frameworks.runtime import framework_runtime
@@ -40,9 +44,13 @@ from worker.frameworks.script import paying, plan
 from worker.office import MARA, HandClock, Office
 
 AGENTS = Path(__file__).parent / "agents"
-OTHERS = {"pydantic_office": "pydantic_ai", "openai_office": "agents"}
+OTHERS = {
+    "pydantic_office": "pydantic_ai",
+    "openai_office": "agents",
+    "langchain_office": "langchain",
+}
 """The apps of other frameworks than ADK, and the packages that these are."""
-EDITING = ["pydantic_office"]
+EDITING = ["pydantic_office", "langchain_office"]
 """Those whose frameworks can run a call with other arguments than the model gave."""
 
 
@@ -91,8 +99,9 @@ async def machine(redis: str, journal: Path) -> AsyncIterator[Machine]:
     ledger = Ledger(Store.open(redis, clock=clock))
     guard = GuardPlugin(ledger)
     apps = Apps(AGENTS, session_service("", AGENTS, ledger.store), lambda: guard)
+    names = [one for one in app_names(AGENTS) if one != "adk_office"]
     runtime = MixedRuntime(
-        AdkRuntime(apps, guard), dict.fromkeys(OTHERS, framework_runtime(AGENTS, ledger))
+        AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(AGENTS, ledger))
     )
     desk = Desk(ledger, Directory([MARA]))
     yield Machine(ledger, desk, Executor(ledger, runtime), apps, clock, journal, redis)
@@ -370,21 +379,46 @@ async def forge(here: Machine, run: Run, old: str, new: str) -> None:
     await here.ledger.store.client.hset(key, f"={KEY}", text.replace(old, new))
 
 
+async def forge_values(here: Machine, run: Run, old: str, new: str) -> None:
+    """Change the stored state of a run wherever a text is in it, also in what is base64."""
+
+    def swapped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {swapped(key): swapped(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [swapped(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        with contextlib.suppress(ValueError):
+            data = base64.b64decode(value, validate=True)
+            if old.encode() in data:
+                return base64.b64encode(data.replace(old.encode(), new.encode())).decode()
+        return value.replace(old, new)
+
+    found = await SessionRecords(here.ledger.store).read(Name(run.app, run.user, run.session))
+    assert found is not None
+    text = found.states.session[KEY]
+    stored = json.loads(text)
+    stored["turns"] = {id_: swapped(one) for id_, one in stored["turns"].items()}
+    assert json.dumps(stored) != text
+    await forge(here, run, text, json.dumps(stored))
+
+
 async def test_a_forged_state_is_asked_about(here: Machine, other: str) -> None:
     """Arguments that were changed between the card and the run are asked about again."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
-    await forge(here, run, "anna", "eve")
+    await forge_values(here, run, "anna", "emma")
     run = await here.resume(run)
     assert run.state is RunState.PAUSED, run.problem
     assert not here.executed()
     (asked,) = await here.ledger.approvals(run.waiting)
-    assert asked.call.args["to"] == "eve"
+    assert asked.call.args["to"] == "emma"
     assert "have changed" in asked.hint
     await here.ask(run)
-    await here.desk.reject(asked.id, MARA, channel="cli", reason="who is eve?")
+    await here.desk.reject(asked.id, MARA, channel="cli", reason="who is that?")
     run = await here.resume(run)
-    # OpenAI's SDK refuses such a state itself.
+    # OpenAI's SDK refuses such a state itself, and so does the runtime for LangGraph.
     assert run.ended
     assert not here.executed()
 
@@ -393,7 +427,7 @@ async def test_a_call_that_is_forged_into_a_state(here: Machine, other: str) -> 
     """A stored state in which another tool waits is not gone on from."""
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
-    await forge(here, run, '"pay"', '"note"')
+    await forge_values(here, run, "pay", "buy")
     run = await here.resume(run)
     assert run.state is RunState.FAILED
     assert not here.executed()

@@ -33,7 +33,9 @@ def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Close]:
     local = [name for name in names if name not in remote]
     adks = [name for name in local if framework_of(folder, name) == ADK]
     others = [name for name in local if name not in adks]
-    frameworks = framework_runtime(folder, parts.ledger, valid_for=settings.agents.valid_for)
+    frameworks = framework_runtime(
+        folder, parts.ledger, valid_for=settings.agents.valid_for, inputs=settings.inputs
+    )
     _look_over(frameworks, others)
     runtimes: dict[str, Runtime] = dict.fromkeys(others, frameworks)
     if not adks and not any(name in remote for name in names):

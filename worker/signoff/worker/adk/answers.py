@@ -9,27 +9,16 @@ from typing import Any
 from google.genai import types
 from pydantic import JsonValue
 
-from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.input_rules import (
     InputRule,
-    answer_of,
-    rule_for,
 )
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.long_running import LongRunning, result_of
 from signoff.core.approvals.parts import INPUT, Kind
-from signoff.core.base.errors import InputRefused
-from signoff.core.base.text import brief
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import Request, is_node, matching
-
-_REFUSED = {
-    State.REJECTED: "was rejected by the approver",
-    State.TIMED_OUT: "was not answered in time",
-    State.WITHDRAWN: "was withdrawn",
-    State.SUPERSEDED: "has been replaced by another one",
-}
+from signoff.worker.refusals import input_value
 
 
 def answer_part(approval: Approval) -> types.Part:
@@ -72,37 +61,6 @@ def request_part(
         function_response=types.FunctionResponse(
             id=request.id, name=request.name, response=response
         )
-    )
-
-
-def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValue:
-    """Return the answer to a request for input.
-
-    Raises:
-        InputRefused: It was not answered, or refused where its schema has no way to say no.
-    """
-    decision, form = approval.decision, form_of(approval.call)
-    yes = approval.state is State.APPROVED
-    decided = yes or approval.state is State.REJECTED
-    reason = decision.reason if decision is not None else ""
-    if decided and decision is not None and decision.payload is not None:
-        return decision.payload
-    if form.free:
-        origin, args = approval.origin, approval.call.args
-        rule = rule_for(rules, app=origin.app, agent=origin.agent, args=args)
-        if decided or rule is not None:
-            return answer_of(rule, yes=yes, reason=reason)
-    elif yes:
-        return None
-    elif (no := form.refuse(reason if approval.state is State.REJECTED else "")) is not None:
-        return no.value
-    question = brief(str(approval.call.args.get("message") or ""))
-    asked = f' ("{question}")' if question else ""
-    raise InputRefused(
-        f"The request for input{asked} {_REFUSED.get(approval.state, 'was not answered')}"
-        f"{f': {reason}' if reason else ''}. It has no answer that says no, so the run ends here; "
-        "a response schema with a boolean such as `approved` has one, and so has [[inputs]] in the "
-        "settings, for a request without a schema."
     )
 
 

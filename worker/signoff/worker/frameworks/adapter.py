@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from signoff.core.approvals.parts import Kind
 from signoff.worker.frameworks.gate import Gate
 
 
@@ -19,19 +20,26 @@ class Waiting:
         id: The framework's id of it; no other call of the state has the same.
         tool: The tool.
         args: Its arguments, as the model gave them.
-        agent: The agent that made it.
+        agent: The agent that made it; "" where it has no name.
         hint: The tool's words.
         said: What the agent said beside it.
         declared: What the tool declares; see `Approval.declared`.
+        kind: What is asked for.
+        edits: Whether the framework can run it with other arguments than the model gave.
+        in_tool: Whether it goes through the gate; otherwise it is code of the agent's own that goes
+            on when the answer is given.
     """
 
     id: str
     tool: str
     args: dict[str, JsonValue]
-    agent: str
+    agent: str = ""
     hint: str = ""
     said: str = ""
     declared: str = ""
+    kind: Kind = Kind.CONFIRMATION
+    edits: bool = False
+    in_tool: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +49,12 @@ class Answer:
     Attributes:
         refusal: Why it was not approved, in words for the model; None where it was.
         args: Its arguments, where others were approved than the model gave.
+        value: The answer to a request for input.
     """
 
     refusal: str | None = None
     args: dict[str, JsonValue] | None = None
+    value: JsonValue = None
 
 
 class Outcome(NamedTuple):
@@ -67,8 +77,10 @@ class Adapter(Protocol):
 
     name: str
     """As it is stored with the states, and as its extra is called."""
-    edits: bool
-    """Whether it can run a call with other arguments than the model gave."""
+    forks: bool
+    """Whether a run can go on in a session while another one waits."""
+    knows_gates: bool
+    """Whether it knows of each call if it needs an approval, whatever a stored state says."""
 
     async def begin(self, agent: Any, message: str, history: JsonValue, gate: Gate) -> Outcome:  # noqa: ANN401 -- an agent of any framework
         """Say the user's message, and run to the next pause or to the end.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, NoReturn
@@ -32,6 +32,7 @@ from signoff.core.base.errors import (
     ReceiptRefused,
     SignoffError,
     ToolInDoubt,
+    TurnLost,
 )
 from signoff.core.base.freezes import covering
 from signoff.core.payloads.digest import digest, require_canonical
@@ -221,6 +222,38 @@ class Gate:
             _key.reset(token)
         await self._finish(approval.id, kept(result))
         return result
+
+    @asynccontextmanager
+    async def holding(self, approvals: Sequence[Approval]) -> AsyncIterator[None]:
+        """Count code of the agent's own as started, and as finished when the body ends.
+
+        Args:
+            approvals: What it was asked about, approved.
+
+        Raises:
+            TurnLost: It has run before, and what it has come to was not kept.
+            SignoffError: It may not be started; see `require_startable`.
+        """
+        fresh = await self._ledger.approvals([one.id for one in approvals])
+        if ran := [f"{one.call.name}()" for one in fresh if one.handoff is Handoff.FINISHED]:
+            raise TurnLost(
+                f"Run {self.run.id} of {self.run.app} was cut off when {', '.join(ran)} had run: "
+                "what the agent came to by it was not kept. What it had still to do was not done. "
+                "Look at what was done, and submit the rest anew."
+            )
+        for one in approvals:
+            call = Call(one.call.id, one.call.name, dict(one.call.args), one.origin.agent)
+            call = replace(call, declared=one.declared)
+            await self._start(one.id, call, lambda _: True)
+        try:
+            yield
+        except Exception as error:
+            for one in approvals:
+                problem = f"{type(error).__name__}: {error}"
+                await self._finish(one.id, {"error": problem}, why=f"it raised {problem}")
+            raise
+        for one in approvals:
+            await self._finish(one.id, None)
 
     async def _stop(self, error: SignoffError) -> NoReturn:
         """End the turn with an error, whatever the framework makes of it."""

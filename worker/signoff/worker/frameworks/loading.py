@@ -37,6 +37,8 @@ class Framework(NamedTuple):
 
 FRAMEWORKS: Final = (
     Framework("pydantic-ai", "pydantic_ai", "pydantic-ai-slim", frozenset({"AbstractAgent"})),
+    Framework("langgraph", "langgraph", "langgraph", frozenset({"Pregel", "StateGraph"})),
+    Framework("langgraph", "langchain", "langchain", frozenset()),
     Framework("openai-agents", "agents", "openai-agents", frozenset({"AgentBase"})),
 )
 
@@ -175,6 +177,7 @@ def install_hint(error: BaseException) -> str:
 
 _ADAPTERS: Final[Mapping[str, tuple[str, str]]] = {
     "pydantic-ai": ("signoff.worker.frameworks.pydantic_ai", "PydanticAiAdapter"),
+    "langgraph": ("signoff.worker.frameworks.langgraph", "LangGraphAdapter"),
     "openai-agents": ("signoff.worker.frameworks.openai_agents", "OpenAiAgentsAdapter"),
 }
 

@@ -57,7 +57,8 @@ class OpenAiAgentsAdapter:
     """Runs agents of the OpenAI Agents SDK."""
 
     name: str = "openai-agents"
-    edits: bool = False
+    forks: bool = True
+    knows_gates: bool = True
 
     def __init__(self) -> None:
         _watch_tools()

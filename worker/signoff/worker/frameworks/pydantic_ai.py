@@ -44,7 +44,8 @@ class PydanticAiAdapter:
     """Runs agents of Pydantic AI."""
 
     name: str = "pydantic-ai"
-    edits: bool = True
+    forks: bool = True
+    knows_gates: bool = True
 
     async def begin(
         self, agent: Agent[Any, Any], message: str, history: JsonValue, gate: Gate
@@ -108,6 +109,7 @@ class PydanticAiAdapter:
                 hint=shown[call.tool_call_id]["hint"],
                 said=last.text or "",
                 declared=shown[call.tool_call_id]["declared"],
+                edits=True,
             )
             for call in last.tool_calls
             if call.tool_call_id in shown
