@@ -37,6 +37,7 @@ from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
+from signoff.worker.frameworks.idempotency import idempotency_key
 from signoff.worker.frameworks.runtime import framework_runtime
 from signoff.worker.frameworks.sessions import KEY
 from worker.frameworks import script
@@ -54,7 +55,7 @@ EDITING = ["pydantic_office", "langchain_office"]
 """Those whose frameworks can run a call with other arguments than the model gave."""
 
 
-@pytest.fixture(params=["adk_office", *OTHERS])
+@pytest.fixture(params=[pytest.param("adk_office", marks=pytest.mark.soak), *OTHERS])
 def app(request: pytest.FixtureRequest) -> str:
     """An agent of each framework."""
     return installed(str(request.param))
@@ -93,15 +94,15 @@ class Machine(Office):
 
 
 @asynccontextmanager
-async def machine(redis: str, journal: Path) -> AsyncIterator[Machine]:
+async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIterator[Machine]:
     """Run a worker with connections and agents of its own."""
     clock = HandClock()
     ledger = Ledger(Store.open(redis, clock=clock))
     guard = GuardPlugin(ledger)
-    apps = Apps(AGENTS, session_service("", AGENTS, ledger.store), lambda: guard)
-    names = [one for one in app_names(AGENTS) if one != "adk_office"]
+    apps = Apps(agents, session_service("", agents, ledger.store), lambda: guard)
+    names = [one for one in app_names(agents) if one != "adk_office"]
     runtime = MixedRuntime(
-        AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(AGENTS, ledger))
+        AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(agents, ledger))
     )
     desk = Desk(ledger, Directory([MARA]))
     yield Machine(ledger, desk, Executor(ledger, runtime), apps, clock, journal, redis)
@@ -199,7 +200,7 @@ async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
     assert here.paid() == {"p0": 1, "p1": 1}
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.soak)])
 async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) -> None:
     """Calls that wait together are decided in any order, each for itself."""
     run = await here.submit(app, plan(paying("anna", "ben", "cleo")))
@@ -445,8 +446,6 @@ async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, othe
 
 async def test_the_key_of_a_call_stays(here: Machine, other: str) -> None:
     """A tool has one idempotency key for its call."""
-    from signoff.worker.frameworks.gate import idempotency_key
-
     keys: list[str] = []
     script.before_effect.append(lambda: keys.append(idempotency_key()))
     try:

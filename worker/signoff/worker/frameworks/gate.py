@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,6 +34,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.freezes import covering
 from signoff.core.payloads.digest import digest, require_canonical
+from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.turn_results import VALID_FOR, kept_result
@@ -44,20 +43,6 @@ from signoff.worker.working import TurnStopped, Working
 log = structlog.get_logger(__name__)
 
 UNKNOWN: Final = "No approval is on record for this tool call."
-
-_key: ContextVar[str] = ContextVar("signoff_idempotency_key")
-
-
-def idempotency_key() -> str:
-    """Return a key that is the same each time this very call is run: 32 letters and digits.
-
-    Send it with a payment, or make it a unique column: a call that was in doubt and is run again
-    then has its effect once. Only a tool whose call was approved has one.
-
-    Raises:
-        LookupError: No approved call runs here.
-    """
-    return _key.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +193,9 @@ class Gate:
         if call.again:
             await self._finish(approval.id, None)
             return await inner()
-        token = _key.set(_key_of(approval))
         try:
-            result = await inner()
+            with running(approval.origin):
+                result = await inner()
         except ToolInDoubt as error:
             await self._stop(error)
         except Exception as error:
@@ -218,8 +203,6 @@ class Gate:
             problem = f"{type(error).__name__}: {error}"
             await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
             raise
-        finally:
-            _key.reset(token)
         await self._finish(approval.id, kept(result))
         return result
 
@@ -419,10 +402,3 @@ def same_args(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
         return digest("", one) == digest("", other)
     except NotCanonical:
         return False
-
-
-def _key_of(approval: Approval) -> str:
-    origin = approval.origin
-    parts = [origin.app, origin.user, origin.session, origin.confirmation]
-    text = "\0".join(parts)
-    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:20]).decode().lower()
