@@ -10,6 +10,7 @@ import pytest
 
 from model_server import model
 from promises.plant import ROOT, plant
+from services import missing
 from signoff.broker.submit import submit
 from signoff.core.approvals.run import RunState
 from test_docs import blocks
@@ -23,8 +24,8 @@ DONE = "refunded 49.50 for A-17"
 @pytest.mark.timeout(300)
 async def test_the_agents_of_the_how_tos_and_the_examples(tmp_path: Path) -> None:
     """Each pauses, is answered by mail, and runs its tool once; the reason of a no is heard."""
-    if missing := [name for name, package in FRAMEWORKS.items() if find_spec(package) is None]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    if absent := [name for name, package in FRAMEWORKS.items() if find_spec(package) is None]:
+        missing(", ".join(absent), "make .venv/.dev")
     agents = tmp_path / "agents"
     for name, package in FRAMEWORKS.items():
         (code,) = blocks(f"docs/how-to/run-{name}.md", "python")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from deciding import Desk
+from services import missing
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger.change import Change
@@ -70,7 +71,7 @@ def other(request: pytest.FixtureRequest) -> str:
 def installed(app: str) -> str:
     """Skip a test whose framework is not there."""
     if app in OTHERS and find_spec(OTHERS[app]) is None:
-        pytest.skip(f"{OTHERS[app]} is not installed")
+        missing(OTHERS[app], "make .venv/.dev")
     return app
 
 
@@ -105,9 +106,11 @@ async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIter
         AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(agents, ledger))
     )
     desk = Desk(ledger, Directory([MARA]))
-    yield Machine(ledger, desk, Executor(ledger, runtime), apps, clock, journal, redis)
-    await apps.close()
-    await ledger.close()
+    try:
+        yield Machine(ledger, desk, Executor(ledger, runtime), apps, clock, journal, redis)
+    finally:
+        await apps.close()
+        await ledger.close()
 
 
 @pytest.fixture
@@ -442,6 +445,21 @@ async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, othe
     run = await here.resume(run)
     assert run.state is RunState.FAILED
     assert "Begin another session" in run.problem
+
+
+async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> None:
+    """What was said is in its events, in ADK's form, for whatever reads sessions."""
+    run = await here.done(other, plan(paying("anna")))
+    session = await here.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    first, pause, last = session.events
+    assert first.content is not None
+    assert last.content is not None
+    assert (first.author, first.content.parts[0].text) == ("user", run.message)  # type: ignore[index]
+    assert [one.name for one in pause.get_function_calls()] == ["pay"]
+    assert last.content.parts[0].text == run.text  # type: ignore[index]
 
 
 async def test_the_key_of_a_call_stays(here: Machine, other: str) -> None:

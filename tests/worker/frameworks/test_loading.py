@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from services import missing
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AppNotFound
@@ -85,7 +86,7 @@ def test_the_variables_of_an_agent_are_there_when_it_loads(
 def test_each_framework_is_known(app: str) -> None:
     """The agents of the contract are those of their frameworks."""
     if find_spec(OTHERS[app]) is None:
-        pytest.skip(f"{OTHERS[app]} is not installed")
+        missing(OTHERS[app], "make .venv/.dev")
     assert framework_of(AGENTS, app) == app.partition("_")[0].replace(
         "pydantic", "pydantic-ai"
     ).replace("openai", "openai-agents").replace("langchain", "langgraph")
@@ -98,7 +99,7 @@ async def test_the_examples_play_a_script_without_a_key(
 ) -> None:
     """Each asks before it refunds, and says what became of it."""
     if find_spec(NAMES[app]) is None:
-        pytest.skip(f"{NAMES[app]} is not installed")
+        missing(NAMES[app], "make .venv/.dev")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
     async with machine(worker_redis.url, tmp_path / "journal.jsonl", SUPPORT) as here:

@@ -203,8 +203,8 @@ def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -
 
 async def _declared(graph: Pregel[Any, Any, Any, Any]) -> dict[str, JsonValue]:
     """Return what the tools of a graph and of its subgraphs declare, by their names."""
-    graphs = [graph, *[one async for _, one in graph.aget_subgraphs(recurse=True)]]
-    nodes = [node.bound for one in graphs for node in one.nodes.values()]
+    graphs: list[Any] = [graph, *[one async for _, one in graph.aget_subgraphs(recurse=True)]]
+    nodes = [node.bound for one in graphs for node in getattr(one, "nodes", {}).values()]
     return {
         name: _declares(tool)
         for node in nodes
@@ -351,8 +351,8 @@ def _watch_tools() -> None:
             )
         return run_sync(self, request, *more)
 
-    ToolNode._execute_tool_async = gated  # type: ignore[method-assign] # noqa: SLF001
-    ToolNode._execute_tool_sync = blocking  # type: ignore[method-assign] # noqa: SLF001
+    ToolNode._execute_tool_async = gated  # type: ignore[assignment,method-assign] # noqa: SLF001
+    ToolNode._execute_tool_sync = blocking  # type: ignore[assignment,method-assign] # noqa: SLF001
 
 
 async def _through(

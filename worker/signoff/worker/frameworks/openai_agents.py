@@ -133,7 +133,7 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
     Raises:
         PauseNotRoutable: A call waits that is none of a function.
     """
-    run, declared = result.to_state().to_json(), {}
+    run, declared = result.to_state().to_json(), dict[str, JsonValue]()
     for item in result.interruptions:
         raw = _fields(to_jsonable_python(item.raw_item))
         if raw.get("type") != _FUNCTION_CALL:
@@ -158,13 +158,12 @@ def _watch_tools() -> None:
         turn = _turn.get()
         for tool in tools:
             if isinstance(tool, FunctionTool):
-                if not isinstance(tool.on_invoke_tool, _Gated):
-                    tool.on_invoke_tool = _Gated(tool, tool.on_invoke_tool)
+                _Gated.put_before(tool)
                 if turn is not None:
                     turn.declared[self.name, tool.name] = declared_by(tool.params_json_schema)
         return tools
 
-    AgentBase.get_all_tools = watched  # type: ignore[method-assign] # agents can be cloned and made on the way
+    AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents can be made on the way
 
 
 class _Gated:
@@ -176,42 +175,51 @@ class _Gated:
     def __init__(
         self, tool: FunctionTool, inner: Callable[[ToolContext[Any], str], Awaitable[Any]]
     ) -> None:
-        self._tool = tool
-        self._inner = inner
+        self.tool = tool
+        self.inner = inner
+
+    @classmethod
+    def put_before(cls, tool: FunctionTool) -> None:
+        """Let the calls of a tool go through here, also where it is a copy of one that does."""
+        found = tool.on_invoke_tool
+        if not isinstance(found, cls):
+            tool.on_invoke_tool = cls(tool, found)
+        elif found.tool is not tool:
+            tool.on_invoke_tool = cls(tool, found.inner)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the SDK looks for
         if name.startswith("_") and not name.startswith("__agents"):
             raise AttributeError(name)
-        return getattr(self._inner, name)
+        return getattr(self.inner, name)
 
     async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 -- a tool may return anything
         """Run the tool."""
         turn = _turn.get()
         if turn is None:
-            return await self._inner(context, arguments)
+            return await self.inner(context, arguments)
         args = _arguments(arguments)
         call_id = context.tool_call_id
         agent = context.agent.name if context.agent is not None else turn.gate.run.app
         call = Call(
             id=call_id,
-            tool=self._tool.name,
+            tool=self.tool.name,
             args=args,
             agent=agent,
-            declared=declared_by(self._tool.params_json_schema),
+            declared=declared_by(self.tool.params_json_schema),
             approved=turn.gate.expects(call_id) or await self._asks(context, args),
             # An agent that is a tool is entered each time that it goes on.
-            again=self._tool._is_agent_tool,  # noqa: SLF001 -- the SDK says it nowhere else
+            again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK says it nowhere else
         )
 
         def same(approval: Approval) -> bool:
             """Say whether the approved arguments are those that the tool would get."""
             return same_args(args, approval.call.args)
 
-        return await turn.gate.enter(call, same, lambda: self._inner(context, arguments), _jsonable)
+        return await turn.gate.enter(call, same, lambda: self.inner(context, arguments), _jsonable)
 
     async def _asks(self, context: ToolContext[Any], args: dict[str, JsonValue]) -> bool:
         """Whether the tool asks for an approval of such a call."""
-        asks = self._tool.needs_approval
+        asks = self.tool.needs_approval
         if not callable(asks):
             return asks
         try:

@@ -2,8 +2,8 @@
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_office.agent import Follower
 
+from worker.frameworks.agents.langchain_office.agent import Follower
 from worker.frameworks.script import note, pay
 
 
