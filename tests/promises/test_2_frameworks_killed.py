@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from promises.test_2_killed_at_every_step import approve, forge, take_up
 from services import missing
 from signoff.broker import stages
@@ -37,17 +37,17 @@ async def test_sigkill_at_every_step(tmp_path: Path, app: str) -> None:
         missing(OTHERS[app], "make .venv/.dev")
     run_stage, resume_stage = stages.run(app), stages.resume(app)
     async with forge(tmp_path, AGENTS, [app]) as (workers, ledger):
-        desk = Desk(ledger, Directory([MARA]))
+        decider = Decider(ledger, Directory([MARA]))
         runs, killed = [], 0
         for step in RESUMING:
             message = plan(paying(f"a{step}", f"b{step}"))
-            runs.append((await desk.submit(app, message, user="r")).id)
+            runs.append((await decider.submit(app, message, user="r")).id)
             if step in STARTING:
                 killed += workers.work(run_stage, step=step) == -9
         await take_up(workers, ledger, run_stage)
         for step, run in zip(RESUMING, await ledger.runs(runs), strict=True):
             assert run.state is RunState.PAUSED, run.problem
-            await approve(ledger, desk, run)
+            await approve(ledger, decider, run)
             killed += workers.work(resume_stage, step=step) == -9
         await take_up(workers, ledger, resume_stage)
         assert killed > len(STARTING)

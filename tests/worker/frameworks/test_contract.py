@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from services import missing
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
@@ -105,9 +105,9 @@ async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIter
     runtime = MixedRuntime(
         AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(agents, ledger))
     )
-    desk = Desk(ledger, Directory([MARA]))
+    decider = Decider(ledger, Directory([MARA]))
     try:
-        yield Machine(ledger, desk, Executor(ledger, runtime), apps, clock, journal, redis)
+        yield Machine(ledger, decider, Executor(ledger, runtime), apps, clock, journal, redis)
     finally:
         await apps.close()
         await ledger.close()
@@ -172,7 +172,7 @@ async def test_the_model_is_told_why(here: Machine, app: str) -> None:
     """The reason of a rejection reaches the model, and the tool does not run."""
     run = await here.submit(app, plan(paying("anna")))
     (waiting,) = await here.ask(run)
-    await here.desk.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert "over budget" in run.text
@@ -190,7 +190,7 @@ async def test_one_pause_after_another(here: Machine, app: str) -> None:
 async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
     """Runs of one session ask under ids of their own, also where the model uses ids again."""
     for number in range(2):
-        run = await here.desk.submit(
+        run = await here.decider.submit(
             app, plan(paying(f"p{number}")), user="riley@example.com", session="one"
         )
         await here.executor.drain(stages.run(app))
@@ -210,7 +210,7 @@ async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) ->
     asked = await here.ask(run)
     assert [one.call.args["to"] for one in asked] == ["anna", "ben", "cleo"]
     for place in order:
-        decide = here.desk.reject if place == 1 else here.desk.approve
+        decide = here.decider.reject if place == 1 else here.decider.approve
         await decide(asked[place].id, MARA, channel="cli", reason="because")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
@@ -234,8 +234,8 @@ async def test_two_answers_at_once(here: Machine, app: str) -> None:
     run = await here.submit(app, plan(paying("anna")))
     (asked,) = await here.ask(run)
     answers = await asyncio.gather(
-        here.desk.approve(asked.id, MARA, channel="cli"),
-        here.desk.reject(asked.id, MARA, channel="email"),
+        here.decider.approve(asked.id, MARA, channel="cli"),
+        here.decider.reject(asked.id, MARA, channel="email"),
         return_exceptions=True,
     )
     assert sum(isinstance(one, Exception) for one in answers) == 1
@@ -301,7 +301,7 @@ async def test_a_started_tool_is_in_doubt(here: Machine, app: str) -> None:
     assert not here.executed()
     (asked,) = await here.ask(run)
     assert "may or may not have happened" in asked.hint
-    await here.desk.reject(asked.id, MARA, channel="cli", reason="it happened")
+    await here.decider.reject(asked.id, MARA, channel="cli", reason="it happened")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert not here.executed()
@@ -337,7 +337,7 @@ async def test_a_tool_that_raises_has_run(here: Machine, app: str) -> None:
 async def propose(here: Machine, run: Run, edits: Edits) -> Approval:
     """Let Mara approve the call with another amount."""
     (asked,) = await here.ask(run, edits=edits)
-    return await here.desk.approve(asked.id, MARA, channel="cli", values={"amount": 5})
+    return await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
 
 
 @pytest.mark.parametrize("other", EDITING)
@@ -346,8 +346,8 @@ async def test_an_edit_that_the_policy_allows(here: Machine, other: str) -> None
     installed(other)
     run = await here.submit(other, plan([*paying("ben"), ("pay", {"to": "anna", "amount": 20})]))
     ben, anna = await here.ask(run, edits=Edits.APPROVE)
-    await here.desk.approve(ben.id, MARA, channel="cli")
-    before = await here.desk.approve(anna.id, MARA, channel="cli", values={"amount": 5})
+    await here.decider.approve(ben.id, MARA, channel="cli")
+    before = await here.decider.approve(anna.id, MARA, channel="cli", values={"amount": 5})
     run = await here.resume(run)
     assert run.state is RunState.PAUSED, run.problem
     assert not here.executed()
@@ -420,7 +420,7 @@ async def test_a_forged_state_is_asked_about(here: Machine, other: str) -> None:
     assert asked.call.args["to"] == "emma"
     assert "have changed" in asked.hint
     await here.ask(run)
-    await here.desk.reject(asked.id, MARA, channel="cli", reason="who is that?")
+    await here.decider.reject(asked.id, MARA, channel="cli", reason="who is that?")
     run = await here.resume(run)
     # OpenAI's SDK refuses such a state itself, and so does the runtime for LangGraph.
     assert run.ended

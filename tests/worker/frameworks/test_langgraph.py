@@ -49,7 +49,7 @@ async def test_the_reason_reaches_the_graph(here: Machine) -> None:
     """A rejection is a response where the request allows one."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     (waiting,) = await here.ask(run)
-    await here.desk.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert "over budget" in run.text
@@ -61,7 +61,7 @@ async def test_a_request_that_cannot_be_rejected(here: Machine) -> None:
     wish = {"to": "anna", "config": {"allow_accept": True}}
     run = await here.submit(GRAPH, json.dumps(wish))
     (waiting,) = await here.ask(run)
-    await here.desk.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
     run = await here.resume(run)
     assert run.state is RunState.FAILED
     assert "over budget" in run.problem
@@ -72,7 +72,7 @@ async def test_an_edit_of_a_request(here: Machine) -> None:
     """Where the policy and the request allow it, the graph gets the changed action."""
     run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
     (asked,) = await here.ask(run, edits=Edits.APPROVE)
-    await here.desk.approve(asked.id, MARA, channel="cli", values={"amount": 5})
+    await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
     run = await here.resume(run)
     await here.approve(run)
     run = await here.resume(run)
@@ -103,7 +103,7 @@ async def test_any_other_interrupt_is_a_question(here: Machine) -> None:
     assert run.state is RunState.PAUSED, run.problem
     (asked,) = await here.ask(run)
     assert (asked.kind, asked.call.args["message"]) == (Kind.INPUT, "How many?")
-    await here.desk.approve(asked.id, MARA, channel="cli", reason="twelve")
+    await here.decider.approve(asked.id, MARA, channel="cli", reason="twelve")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert "twelve" in run.text
@@ -116,9 +116,9 @@ async def test_several_interrupts_by_their_ids(here: Machine) -> None:
     run = await here.submit(CALLS, steps)
     asked = {str(one.call.args.get("to")): one for one in await here.ask(run)}
     assert len(asked) == 3
-    await here.desk.reject(asked["anna"].id, MARA, channel="cli", reason="too late")
-    await here.desk.approve(asked["None"].id, MARA, channel="cli", reason="because")
-    await here.desk.approve(asked["ben"].id, MARA, channel="cli")
+    await here.decider.reject(asked["anna"].id, MARA, channel="cli", reason="too late")
+    await here.decider.approve(asked["None"].id, MARA, channel="cli", reason="because")
+    await here.decider.approve(asked["ben"].id, MARA, channel="cli")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert here.paid() == {"ben": 1}
@@ -129,7 +129,7 @@ async def test_several_interrupts_by_their_ids(here: Machine) -> None:
 async def test_a_thread_has_one_waiting_run(here: Machine) -> None:
     """Another run of the session is refused while one waits, with words that say so."""
     for state in (RunState.PAUSED, RunState.FAILED):
-        run = await here.desk.submit(
+        run = await here.decider.submit(
             LANGCHAIN, plan(paying("anna")), user="riley@example.com", session="one"
         )
         await here.executor.drain(stages.run(LANGCHAIN))

@@ -36,7 +36,7 @@ async def test_the_reason_reaches_an_agent_that_is_a_tool(here: Machine) -> None
     """A rejection is told to the agent that has made the call."""
     run = await here.submit(APP, plan([("ask_clerk", {"input": plan(paying("anna"))})]))
     (waiting,) = await here.ask(run)
-    await here.desk.reject(waiting.id, MARA, channel="cli", reason="no")
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="no")
     run = await here.resume(run)
     assert run.state is RunState.COMPLETED, run.problem
     assert "Reason: no" in run.text
