@@ -179,6 +179,7 @@ async def test_the_model_is_told_why(here: Machine, app: str) -> None:
     assert not here.executed()
 
 
+@pytest.mark.soak
 async def test_one_pause_after_another(here: Machine, app: str) -> None:
     """A run can pause as often as its agent asks."""
     run = await here.done(app, plan(paying("anna"), [("note", {"text": "x"})], paying("ben")))
@@ -217,6 +218,7 @@ async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) ->
     assert here.paid() == {"anna": 1, "cleo": 1}
 
 
+@pytest.mark.soak
 async def test_two_workers_take_one_answer(here: Machine, app: str) -> None:
     """Of two workers that find the same answer one runs the tool."""
     run = await here.submit(app, plan(paying("anna")))

@@ -16,6 +16,8 @@ they have in common is small:
   seen to finish is never started again. What has finished gives its stored result.
 - **The digest.** `runtime` compares each approval with the call in the stored state before anything
   runs, and the gate compares it with what the tool gets. A call that differs is asked about again.
+  A digest of the whole state is part of what is approved: a framework whose state alone says what
+  needs an approval does not go on from one that was changed.
 - **Edits.** Where a policy has ``edits = "approve"``, the values of an approver become a call of
   their own, which the same person has approved, with a digest, a receipt and an audit trail of its
   own. A framework that can runs that call in the place of the model's. Elsewhere the model is told,
