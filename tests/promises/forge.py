@@ -16,7 +16,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from signoff.broker.sessions import SessionRecords
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
-from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
 from signoff.worker.frameworks.loading import ADK, Agents, framework_of
@@ -38,8 +37,10 @@ from worker import shapes
 from worker.frameworks import script
 
 
-async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
-    """Work on a stage, and die at the step of the job."""
+async def work(
+    redis: str, agents: Path, lease: float, job: dict[str, Any], others: Sequence[str]
+) -> None:
+    """Work on a stage, and die at the step of the job; others are agents of other frameworks."""
     left = int(job["step"])
 
     async def step(do: Callable[[], Awaitable[Any]]) -> Any:
@@ -68,7 +69,6 @@ async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> N
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
     put = SessionRecords.append
     SessionRecords.append = lambda *args: step(lambda: put(*args))  # type: ignore[method-assign]
-    others = [name for name in app_names(agents) if framework_of(agents, name) != ADK]
     frameworks = framework_runtime(agents, ledger)
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
@@ -101,15 +101,16 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     redis, folder, lease, *names = sys.argv[1:]
     agents = Path(folder)
+    others = [name for name in names if framework_of(agents, name) != ADK]
     for name in names:
-        if framework_of(agents, name) == ADK:
+        if name not in others:
             AgentLoader(folder).load_agent(name)
         else:
             Agents(agents).load(name)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(work(redis, agents, float(lease), json.loads(line)))
+            asyncio.run(work(redis, agents, float(lease), json.loads(line), others))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
