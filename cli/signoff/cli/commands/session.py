@@ -35,6 +35,12 @@ class Session:
     config: Path | None = None
 
 
+def config_of(ctx: typer.Context) -> Path | None:
+    """Return the file of ``--config``."""
+    session = ctx.find_root().obj
+    return session.config if isinstance(session, Session) else None
+
+
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     """Read the settings of this call, and send warnings to standard error.
 
@@ -45,12 +51,14 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     Raises:
         ConfigErrors: They have faults.
     """
-    from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
+    from signoff.cli.lean import import_lean  # noqa: PLC0415 -- help must not wait for the settings
+
+    import_lean("structlog")
+    from signoff.cli import log  # noqa: PLC0415
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
-    session = ctx.find_root().obj
-    settings = load_settings(session.config if isinstance(session, Session) else None, kind)
+    settings = load_settings(config_of(ctx), kind)
     log.configure(LogSettings(level="warning", redact=settings.logging.redact))
     return settings
 
