@@ -10,6 +10,8 @@ from fastapi import FastAPI
 from signoff.channels.custom import added_routes
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.gateway import Listener, make_gateway
+from signoff.channels.rest import PATH
+from signoff.channels.web.later import Later
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
@@ -48,10 +50,7 @@ def assemble(
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
-        from signoff.channels.rest.app import PATH, make_rest  # noqa: PLC0415
-
-        rate = settings.gateway.rate
-        app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
+        app.mount(PATH, Later(partial(_rest, parts)))
     if settings.inbox.url:
         from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
 
@@ -62,6 +61,13 @@ def assemble(
         token = settings.metrics.token.get_secret_value()
         app.include_router(make_metrics_router(parts.ledger, found, known(settings), token=token))
     return app, mail
+
+
+def _rest(parts: Parts) -> FastAPI:
+    from signoff.channels.rest.app import make_rest  # noqa: PLC0415 -- many gateways serve none
+
+    settings = parts.settings
+    return make_rest(parts.decisions, partial(_is_app, settings), rate=settings.gateway.rate)
 
 
 def _is_app(settings: Settings, name: str) -> bool:
