@@ -13,8 +13,6 @@ _UNUSED: Final = (
     *("better_exceptions", "colorama", "greenlet", "rich"),
     # kombu: messages that are not JSON. Celery: reports about memory.
     *("msgpack", "psutil", "yaml"),
-    # FastAPI: responses that are not ours.
-    *("orjson", "ujson"),
 )
 
 

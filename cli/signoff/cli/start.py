@@ -25,8 +25,6 @@ def start(kind: str, config: Path | None = None, apps: Sequence[str] = ()) -> in
         import_lean("structlog", "celery.app.base", "kombu.serialization")
     if kind == "channels":
         import_lean("celery.apps.worker")
-    elif kind == "gateway":
-        import_lean("fastapi")
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- after what is lean
 
     settings = load_settings(config, kind)

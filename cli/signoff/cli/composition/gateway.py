@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-
 from signoff.channels.custom import added_routes
 from signoff.channels.email.inbound.webhook import make_mail_router
-from signoff.channels.gateway import Listener, make_gateway
+from signoff.channels.gateway import Gateway, Listener, make_gateway
 from signoff.channels.rest import PATH
 from signoff.channels.web.later import Later
 from signoff.cli.composition.monitoring import known
@@ -17,6 +15,8 @@ from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from signoff.broker.monitoring.exposition import Metrics
     from signoff.channels.email.inbound.server import MailServer
     from signoff.cli.config.settings import Settings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def assemble(
     parts: Parts, found: Metrics | None = None, *more: Listener
-) -> tuple[FastAPI, MailServer | None]:
+) -> tuple[Gateway, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
     Args:
@@ -63,7 +63,7 @@ def assemble(
     return app, mail
 
 
-def _rest(parts: Parts) -> FastAPI:
+def _rest(parts: Parts) -> ASGIApp:
     from signoff.channels.rest.app import make_rest  # noqa: PLC0415 -- many gateways serve none
 
     settings = parts.settings
