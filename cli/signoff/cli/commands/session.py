@@ -51,10 +51,7 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     Raises:
         ConfigErrors: They have faults.
     """
-    from signoff.cli.lean import import_lean  # noqa: PLC0415 -- help must not wait for the settings
-
-    import_lean("structlog")
-    from signoff.cli import log  # noqa: PLC0415
+    from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
