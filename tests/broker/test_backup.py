@@ -68,6 +68,17 @@ async def test_what_was_backed_up_comes_back(
     await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
 
 
+async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path: Path) -> None:
+    """A file that waits under the name of the unfinished one, or a link, is not written to."""
+    file, others = tmp_path / "ledger.backup", tmp_path / "others"
+    others.write_text("")
+    (tmp_path / "ledger.backup.part").symlink_to(others)
+    await backups.backup(ledger.store, file)
+    assert not others.read_text()
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o077 == 0
+
+
 async def test_it_is_one_moment_while_others_work(
     ledger: Ledger, desk: Desk, empty: Ledger, tmp_path: Path
 ) -> None:

@@ -45,11 +45,14 @@ async def test_the_cards_are_the_same(
     assert (await ledger.backlog())[stages.ROUTE] == (1 if here else 2)
     await router.drain()
     approval = await ledger.approval(opened.id)
-    assert [(one.person, one.turn) for one in approval.asked] == [(MARA.id, ""), (CLEO.id, "0.1")]
+    assert [(one.person, one.level_key) for one in approval.asked] == [
+        (MARA.id, ""),
+        (CLEO.id, "0.1"),
+    ]
     items = (await ledger.claim(stages.deliver("email"))).items
     assert {item.id.split(":")[0] for item in items} == {"card", "moved"}
     (card,) = [item for item in items if item.body["person"] == CLEO.id]
     assert card.body["token"]
-    assert card.body["turn"] == approval.turn
+    assert card.body["turn"] == approval.level_key
     whats = [event.what for event in await ledger.history(opened.id)]
     assert whats[-2:] == [What.ESCALATED, What.ASKED]

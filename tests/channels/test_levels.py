@@ -233,7 +233,7 @@ async def test_again_from_the_beginning(still_channels: Channels, clock: Virtual
     floor.told()
     await floor.wait(HOUR)
     (card,) = [one for one in floor.channels.channel.delivered if one.kind is Kind.CARD]
-    assert (card.person, card.turn) == ("mara", "1.0")
+    assert (card.person, card.level_key) == ("mara", "1.0")
     assert card.id != first.id
     assert card.token != first.token
     (asked,) = [one for one in (await floor.now(approval)).asked if one.person == "mara"]

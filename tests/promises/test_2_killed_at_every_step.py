@@ -43,9 +43,12 @@ class Forge:
         folder: Where the log and what the tools write down go.
         agents: The folder of the agents.
         names: Which of them are loaded before the workers are forked.
+        lease: Seconds after which a worker that shows no sign of life is taken for dead.
     """
 
-    def __init__(self, redis: str, folder: Path, agents: Path, names: Sequence[str]) -> None:
+    def __init__(
+        self, redis: str, folder: Path, agents: Path, names: Sequence[str], lease: float
+    ) -> None:
         path = (str(EXAMPLES), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")]))
         environment = os.environ | {
             "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -56,7 +59,7 @@ class Forge:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
-                    *(str(agents), str(LEASE), *names),
+                    *(str(agents), str(lease), *names),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -85,11 +88,15 @@ class Forge:
 
 @asynccontextmanager
 async def forge(
-    folder: Path, agents: Path = EXAMPLES, names: Sequence[str] = ("finance", "refunds")
+    folder: Path,
+    agents: Path = EXAMPLES,
+    names: Sequence[str] = ("finance", "refunds"),
+    *,
+    lease: float = LEASE,
 ) -> AsyncIterator[tuple[Forge, Ledger]]:
     """Yield a forge and the ledger it works on."""
     with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
-        made = Forge(redis.url, folder, agents, names)
+        made = Forge(redis.url, folder, agents, names, lease)
         ledger = Ledger(Store.open(redis.url))
         try:
             yield made, ledger

@@ -116,7 +116,7 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     await shop.wait(timedelta())
     assert shop.cards(broken) == ["mara", "cleo"]
     whats = [event.what for event in await shop.ledger.history(broken.id)]
-    assert whats[-4:-1] == [What.STUCK, What.UNROUTABLE, What.ASKED]
+    assert whats[-4:-1] == [What.POISONED, What.UNROUTABLE, What.ASKED]
     assert await poisoned(shop.ledger) == []
     desk = shop.channels.desk
     done = await desk.approve(broken.id, CLEO, channel="email")
@@ -139,7 +139,7 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
     assert one.approval == unread.id
     entries = audit.entries(shop.ledger.store)
     told = [Event.model_validate_json(text) async for _, text, _ in entries]
-    assert [one.approval for one in told if one.what is What.STUCK] == [unread.id]
+    assert [one.approval for one in told if one.what is What.POISONED] == [unread.id]
 
 
 @pytest.mark.promise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.mortal import Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import SHAPES, forget, write_folders
+from worker.shapes import SHAPES, write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -51,12 +51,9 @@ with pytest.warns(Warning):  # noqa: PT030 -- of each of ADK's own agents that r
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agents."""
-    folder = write_folders(tmp_path_factory.mktemp("shapes"))
-    forget(folder)
-    yield folder
-    forget(folder)
+    return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from worker.office import MARA, Office
-from worker.shapes import forget, write_folders
+from worker.shapes import write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -28,12 +27,9 @@ MORE = ["parallel_bare", "three_plain", "sequence_of_parallel_bare", "nodes_plai
 
 
 @pytest.fixture(scope="module")
-def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shapes of agents."""
-    folder = write_folders(tmp_path_factory.mktemp("shapes"))
-    forget(folder)
-    yield folder
-    forget(folder)
+    return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
 async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:

@@ -83,17 +83,17 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
 
 
-async def test_one_stage_after_the_other(browser: Browser, office: Channels) -> None:
-    """Before: that another stage comes; after: who has approved the first, and that it went on."""
-    stages = (
-        Level(name="team", ask=("mara",), within="2h", stage="team"),
-        Level(name="the board", ask=("dan",), within="1h", stage="board"),
+async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> None:
+    """Before: that another phase comes; after: who has approved the first, and that it went on."""
+    phases = (
+        Level(name="team", ask=("mara",), within="2h", phase="team"),
+        Level(name="the board", ask=("dan",), within="1h", phase="board"),
     )
-    office.policies = (Policy(name="both", levels=stages),)
+    office.policies = (Policy(name="both", levels=phases),)
     approval, _ = await office.ask()
     await enter(browser, MARA)
     words = plain(await browser.get(page_of(approval.id)))
-    assert "the board is asked after this stage" in words
+    assert "the board is asked after this phase" in words
     assert (await send(browser, approval, "approve", reason="ours is fine")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
     assert "Approved here, and it went on to the board: reimburse" in words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from signoff.channels.pipeline.targets import EMAIL, SLACK
-from signoff.cli.config.faults import NO_SLACK, Fault, Loc, suggest
+from signoff.cli.config.faults import NO_SLACK, Fault, Loc, parse_toml, read_text, suggest
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
@@ -20,6 +20,7 @@ Found = tuple[Loc, Fault]
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
+    yield from _old_names(settings)
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
     for loc, rule in settings.rules:
@@ -43,6 +44,18 @@ def check(settings: Settings) -> Iterator[Found]:
             remedy = suggest(owner, known) or "Add a [[people]] table with this id."
             message = f"{owner!r} is not the id of anybody in [[people]]"
             yield ("agents", "owners", agent), _error(message, remedy)
+
+
+def _old_names(settings: Settings) -> Iterator[Found]:
+    """Find levels whose phase has its old name, which the next release does not read."""
+    file = settings.file
+    content = parse_toml(read_text(file), file) if file is not None else {}
+    written = [(("policies", at), one) for at, one in enumerate(content.get("policies", []))]
+    for loc, rule in [*written, (("default",), content.get("default", {}))]:
+        for index, level in enumerate(rule.get("levels", [])):
+            if "stage" in level:
+                message = "it is called phase now, and the next release reads no stage"
+                yield (*loc, "levels", index, "stage"), _warning(message, "Write phase = …")
 
 
 def _end(loc: Loc, rule: Routing) -> Iterator[Found]:

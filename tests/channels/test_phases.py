@@ -1,4 +1,4 @@
-"""Stages on their whole way: cards, words, and what happens where a stage has nobody."""
+"""Phases on their whole way: cards, words, and what happens where a phase has nobody."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def floor(still_channels: Channels, clock: VirtualClock) -> Floor:
     return Floor(
         still_channels,
         clock,
-        level("requester.manager", stage="manager"),
-        level("mara", "cleo", stage="board", name="the board", quorum=2),
+        level("requester.manager", phase="manager"),
+        level("mara", "cleo", phase="board", name="the board", quorum=2),
     )
 
 
@@ -74,15 +74,15 @@ async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
     assert {one.card.progress for one in cards} == {"0 of 2 have approved; before that: Dan Roe"}
 
 
-async def test_a_stage_that_has_nobody_is_asked_of_the_default(
+async def test_a_phase_that_has_nobody_is_asked_of_the_default(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """It is not passed over: the default takes as many yeses as the stage would."""
+    """It is not passed over: the default takes as many yeses as the phase would."""
     floor = Floor(
         still_channels,
         clock,
-        level("requester.manager", stage="manager"),
-        level("nobody", stage="board", quorum=2),
+        level("requester.manager", phase="manager"),
+        level("nobody", phase="board", quorum=2),
     )
     approval = await floor.ask()
     desk = floor.channels.desk
