@@ -149,7 +149,10 @@ def _bytes(text: str) -> bytes:
     Raises:
         ValueError: It is not.
     """
-    raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+    try:
+        raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        raw = b""
     if _text(raw) != text:
         raise ValueError("it is not base64url")
     return raw
