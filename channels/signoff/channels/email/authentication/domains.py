@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from publicsuffixlist import PublicSuffixList
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 
 def organisation(domain: str) -> str:
@@ -31,4 +33,6 @@ def aligned(domain: str, author: str, *, strict: bool) -> bool:
 
 @cache
 def _suffixes() -> PublicSuffixList:
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 -- where mails are proven
+
     return PublicSuffixList()
