@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, people
 from channels import granting
 from channels.conftest import Channels
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
@@ -106,7 +106,7 @@ async def lived(
     prefix = f"{{test-{secrets.token_hex(4)}}}:"
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     try:
-        desk = Desk(ledger, rules.everybody)
+        decider = Decider(ledger, rules.everybody)
         router = Router(
             ledger,
             policies=rules.policies,
@@ -115,8 +115,8 @@ async def lived(
             channels=rules.channel_names,
             owners=rules.owners,
         )
-        opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
-        clockwork = Reconciler(desk.roster, cards=router.cards if here else None)
+        opened = await Channels(ledger, decider, rules.everybody, FakeChannel()).open(**call)
+        clockwork = Reconciler(decider.roster, cards=router.cards if here else None)
         await router.drain()
         while (now := await ledger.approval(opened.id)).state is State.PENDING and now.next_due:
             assert now.next_due > clock.now(), "it was due, and nothing was done"

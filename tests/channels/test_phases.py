@@ -36,11 +36,11 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
     """Dan's yes by mail is recorded and goes on; the two of the board end it; the run goes on."""
     approval = await floor.ask()
     assert floor.told() == [("dan", Kind.CARD)]
-    desk = floor.channels.desk
+    decider = floor.channels.decider
     with pytest.raises(NotAnApprover):
-        await desk.approve(approval.id, MARA, channel="cli")
+        await decider.approve(approval.id, MARA, channel="cli")
 
-    await desk.approve(approval.id, DAN, channel="cli")
+    await decider.approve(approval.id, DAN, channel="cli")
     await floor.settle()
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
     assert moved.headline == "Approved here, and it went on to the board: reimburse"
@@ -50,11 +50,11 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
         ("mara", Kind.CARD),
     ]
     with pytest.raises(Escalated):
-        await desk.reject(approval.id, DAN, channel="cli")
-    await desk.approve(approval.id, MARA, channel="cli")
-    done = await desk.approve(approval.id, CLEO, channel="cli")
+        await decider.reject(approval.id, DAN, channel="cli")
+    await decider.approve(approval.id, MARA, channel="cli")
+    done = await decider.approve(approval.id, CLEO, channel="cli")
     assert (done.state, done.decided_by) == (State.APPROVED, ("dan", "mara", "cleo"))
-    assert (await desk.ledger.run(approval.origin.run)).state is RunState.ANSWERED
+    assert (await decider.ledger.run(approval.origin.run)).state is RunState.ANSWERED
     wanted = (What.ASKED, What.VOTED, What.PASSED, What.APPROVED)
     whats = [one for one in await floor.channels.whats(approval) if one in wanted]
     first, then = [What.ASKED, What.VOTED, What.PASSED], [What.ASKED, What.VOTED, What.APPROVED]
@@ -85,17 +85,17 @@ async def test_a_phase_that_has_nobody_is_asked_of_the_default(
         level("nobody", phase="board", quorum=2),
     )
     approval = await floor.ask()
-    desk = floor.channels.desk
-    after = await desk.approve(approval.id, DAN, channel="cli")
+    decider = floor.channels.decider
+    after = await decider.approve(approval.id, DAN, channel="cli")
     assert after.state is State.PENDING
     await floor.settle()
     here = await floor.now(approval)
     assert (here.ballot.own, here.ballot.need) == (("cleo",), 2)
     assert What.UNROUTABLE in await floor.channels.whats(approval)
     with pytest.raises(Escalated):
-        await desk.approve(approval.id, DAN, channel="cli")
-    after = await desk.approve(approval.id, CLEO, channel="cli")
+        await decider.approve(approval.id, DAN, channel="cli")
+    after = await decider.approve(approval.id, CLEO, channel="cli")
     assert after.state is State.PENDING
     clock.advance(25 * HOUR)
-    await Reconciler(desk.roster).once()
+    await Reconciler(decider.roster).once()
     assert (await floor.now(approval)).state is State.TIMED_OUT

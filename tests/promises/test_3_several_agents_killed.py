@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
-from promises.test_2_killed_at_every_step import Forge, approve, forge
+from deciding import Decider
+from promises.test_2_killed_at_every_step import Forge, approve, forge, take_up
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
@@ -42,7 +42,7 @@ class Journey:
         self.workers = workers
         self.ledger = ledger
         self.app = app
-        self._desk = Desk(ledger, Directory([MARA]))
+        self._decider = Decider(ledger, Directory([MARA]))
         self._journal = folder / "journal.jsonl"
 
     async def walk(self, turn: int, thought: int) -> tuple[Run | None, bool]:
@@ -52,29 +52,18 @@ class Journey:
             The run, None where it has no such turn; and whether the worker was killed.
         """
         self._journal.unlink(missing_ok=True)
-        run = await self._desk.submit(self.app, "go", user="riley@example.com")
+        run = await self._decider.submit(self.app, "go", user="riley@example.com")
         dead = False
         for number in range(MOST_TURNS):
             stage = stages.resume(self.app) if number else stages.run(self.app)
             status = self.workers.work(stage, thought=thought if number == turn else 0)
             dead = dead or status == -9
-            while (await self.ledger.backlog()).get(stage):
-                await self._let_leases_run_out(stage)
-                assert self.workers.work(stage) == 0
+            await take_up(self.workers, self.ledger, stage)
             run = await self.ledger.run(run.id)
             if run.state is not RunState.PAUSED:
                 return (run if number >= turn else None), dead
-            await approve(self.ledger, self._desk, run)
+            await approve(self.ledger, self._decider, run)
         raise AssertionError(f"{self.app} does not come to an end")
-
-    async def _let_leases_run_out(self, stage: str) -> None:
-        """Leave of those who hold the work what time leaves of them; nobody is alive."""
-        async with self.ledger.store.translated_client() as client:
-            outbox = f"{self.ledger.store.prefix}outbox:{stage}"
-            items = await client.zrange(outbox, 0, -1, desc=False)
-            await client.zadd(outbox, dict.fromkeys(items, 0))
-            for key in await client.keys("*}:lease:*"):
-                await client.delete(key)
 
     def executed(self) -> list[dict[str, object]]:
         """Return what the tools have really done in the last walk."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
@@ -68,8 +68,8 @@ async def office(
     await ledger.store.client.flushall()
     guard = GuardPlugin(ledger)
     apps = Apps(folder, InMemorySessionService(), lambda: guard)
-    desk = Desk(ledger, Directory([MARA]))
-    yield Office(ledger, desk, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
+    decider = Decider(ledger, Directory([MARA]))
+    yield Office(ledger, decider, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
     await apps.close()
     await ledger.close()
 
@@ -81,7 +81,7 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
         The run; None where it has no such turn.
     """
     office.journal.unlink(missing_ok=True)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     for number in range(8):
         stage = stages.resume(app) if number else stages.run(app)
         if number == turn:

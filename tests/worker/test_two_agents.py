@@ -55,7 +55,7 @@ async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
     """No approval counts as handed on whose tool did not run."""
     run, asked = await pause(office, app)
     for approval in asked:
-        await office.desk.approve(approval.id, MARA, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     after = await office.ledger.approvals([one.id for one in asked])
@@ -71,7 +71,7 @@ async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: boo
     run, asked = await pause(office, app)
     refused = asked[-1 if last else 0]
     for approval in asked:
-        decide = office.desk.reject if approval is refused else office.desk.approve
+        decide = office.decider.reject if approval is refused else office.decider.approve
         await decide(approval.id, MARA, channel="cli", reason="not this one")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
@@ -84,7 +84,7 @@ async def test_an_answer_that_adk_drops_fails_the_run(office: Office, app: str) 
     run = await office.submit(app, "go")
     asked = await office.ask(run)
     for approval in asked:
-        await office.desk.approve(approval.id, MARA, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     after = await office.ledger.approvals([one.id for one in asked])
     for one in after:

@@ -121,6 +121,11 @@ class Delivery:
         self._notifications = notifications or Notifications()
 
     @property
+    def name(self) -> str:
+        """The name of the channel."""
+        return self._channel.name
+
+    @property
     def _people(self) -> Directory:
         """The people, with who is away by now."""
         return self._roster.directory if self._roster is not None else self._directory
