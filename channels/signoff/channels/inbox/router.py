@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Router
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import AuthContext, Route, go
@@ -24,14 +24,14 @@ from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.templating import ASSETS, asset
 
 
-def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRouter:
+def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
     """Return the routes of the inbox page.
 
     Args:
         decisions: Makes the moves.
         settings: With a url and a key.
     """
-    auth, router = AuthContext(decisions, settings), APIRouter()
+    auth, router = AuthContext(decisions, settings), Router()
     pages = ApprovalPages(decisions, auth)
 
     async def start(_: Request) -> Response:

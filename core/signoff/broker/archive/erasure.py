@@ -30,7 +30,7 @@ from signoff.broker.archive.candidates import (
 from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
 from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import DEAD, Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
@@ -42,7 +42,15 @@ _SUFFIX: Final = "erased"
 _BATCH: Final = 100
 _LEASE: Final = 20.0
 _NAMED: Final = 5
-_EXPIRING: Final = ("bundle:", "dead:", "invitation:", "link:", "login:", "quarantine:", "token:")
+_EXPIRING: Final = (
+    "bundle:",
+    f"{DEAD}:",
+    "invitation:",
+    "link:",
+    "login:",
+    "quarantine:",
+    "token:",
+)
 """Records that expire on their own and may name somebody until then."""
 
 
@@ -237,7 +245,8 @@ async def _forget(ledger: Ledger, redaction: Redaction) -> None:
         for key in await ledger.store.keys(start, "string"):
             record = await ledger.raw(key)
             if record is not None and any(_texts(record[1], redaction)):
-                await ledger.commit_all([Change().put_raw(key, "", was=record[0])])
+                drop = [(DEAD, key.removeprefix(f"{DEAD}:"), 0)] if start == f"{DEAD}:" else []
+                await ledger.commit_all([Change().put_raw(key, "", was=record[0], drop=drop)])
 
 
 async def _forget_sessions(ledger: Ledger, redaction: Redaction) -> None:

@@ -26,6 +26,9 @@ from signoff.core.payloads.digest import digest
 FAR = 32_503_680_000_000
 """The score of what has no deadline: the year 3000, in milliseconds."""
 
+DEAD = "dead"
+"""The index of what was given up, and how the names of those records begin."""
+
 DEAD_LETTERS_KEPT = timedelta(days=90)
 """How long work that was given up can be looked at."""
 
@@ -243,7 +246,8 @@ class Change:
     def put_dead(self, stage: str, name: str, letter: Mapping[str, Any]) -> Self:
         """Keep work of a stage that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
         self.count(metrics.DEAD_LETTERS, stage)
-        return self.put_raw(f"dead:{stage}:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
+        key, text, name = f"{DEAD}:{stage}:{name}", json.dumps(letter), f"{stage}:{name}"
+        return self.put_raw(key, text, ttl=DEAD_LETTERS_KEPT, add=[(DEAD, name, 0)])
 
     @property
     def new_records(self) -> list[str]:

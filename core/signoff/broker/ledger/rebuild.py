@@ -46,6 +46,10 @@ _MANY = {
 """Indexes of which there are many, by how their names begin."""
 
 
+_NOTES = ("dead", "stuck")
+"""Indexes of records that say why something was not done."""
+
+
 async def rebuild(ledger: Ledger) -> int:
     """Write every index entry anew, drop those that no record stands behind.
 
@@ -67,6 +71,7 @@ async def rebuild(ledger: Ledger) -> int:
     await _index_outboxes(ledger)
     await _index_trails(ledger)
     await _index_quarantine(ledger)
+    await _index_notes(ledger)
     return count
 
 
@@ -146,6 +151,15 @@ async def _index_trails(ledger: Ledger) -> None:
             calls.clear()
     if calls:
         await ledger.store.scripts("trail", calls)
+
+
+async def _index_notes(ledger: Ledger) -> None:
+    """Index what was given up, and what has failed; who looks whether the rest expired drops it."""
+    prefix = ledger.store.prefix
+    for index in _NOTES:
+        for key in await ledger.store.keys(f"{index}:", "string"):
+            async with ledger.store.translated_client() as client:
+                await client.zadd(prefix + index, {key.removeprefix(f"{index}:"): 0})
 
 
 async def _index_quarantine(ledger: Ledger) -> None:

@@ -63,7 +63,9 @@ FAMILIES: Final[Mapping[str, str]] = {
     },
     "done:*": _ALL,
     "lease:*": _ALL,
+    "stuck": _ALL,
     "stuck:*": _ALL,
+    "dead": _ALL,
     "dead:*": _ALL,
     # Mail, Slack and webhooks.
     "token:*": _ROUTING,
@@ -80,6 +82,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "told:*": _ROUTING,
     "webhooks": "C",
     "instance:*": _ROUTING,
+    "mcp:*": _ROUTING,
     # People.
     "absences": "wCG",
     "groups": "wCG",

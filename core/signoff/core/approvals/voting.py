@@ -19,7 +19,8 @@ from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import STAYS, Asking, Order, Quorum, Seat, Verdict
 from signoff.core.policies.policy import Terms
 
-_NOBODY = Asking()
+# Not validated, which would have its validator built in every process.
+_NOBODY = Asking.model_construct()
 
 
 class Vote(Value):

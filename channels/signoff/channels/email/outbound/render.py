@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from signoff.channels.email.inbound.threads import subject_tag
 from signoff.channels.email.message_ids import message_id
 from signoff.channels.email.parsing.addresses import normal_address
-from signoff.channels.email.parsing.reading import CUT_MARKER
+from signoff.channels.email.parsing.incoming import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, LinkMail, Message
 from signoff.channels.words.messages import harmless, moment
