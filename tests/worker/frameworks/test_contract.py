@@ -32,15 +32,17 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LeaseLost, RunError
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Edits, InDoubt
+from signoff.worker import verification
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
-from signoff.worker.frameworks.idempotency import idempotency_key
+from signoff.worker.frameworks.idempotency import idempotency_key, running
 from signoff.worker.frameworks.runtime import framework_runtime
 from signoff.worker.frameworks.sessions import KEY
+from signoff.worker.verification import CallInDoubt
 from worker.frameworks import script
 from worker.frameworks.script import paying, plan
 from worker.office import MARA, HandClock, Office
@@ -462,6 +464,26 @@ async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> N
     assert (first.author, first.content.parts[0].text) == ("user", run.message)  # type: ignore[index]
     assert [one.name for one in pause.get_function_calls()] == ["pay"]
     assert last.content.parts[0].text == run.text  # type: ignore[index]
+
+
+async def test_a_check_settles_a_doubt(
+    here: Machine, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that says that the call has happened is believed; it gets the key of the call."""
+    asked: list[CallInDoubt] = []
+    monkeypatch.setattr(
+        verification, "_checks", {("", "pay"): lambda one: bool(asked.append(one)) or True}
+    )
+    run = await here.submit(other, plan(paying("anna")))
+    await here.approve(run)
+    (approval,) = await approvals_of(here, run)
+    started, events = approval.hand_on(Handoff.STARTED, now=here.clock.now())
+    await here.ledger.commit(Change().put(started, was=approval).note(events))
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert not here.executed()
+    with running(approval.origin):
+        assert [one.idempotency_key for one in asked] == [idempotency_key()]
 
 
 async def test_the_key_of_a_call_stays(here: Machine, other: str) -> None:

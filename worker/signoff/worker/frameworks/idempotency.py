@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from signoff.core.approvals.parts import Origin
+from signoff.worker.verification import key_of
 
 _key: ContextVar[str] = ContextVar("signoff_idempotency_key")
 
@@ -32,9 +31,8 @@ def running(origin: Origin) -> Iterator[None]:
     Args:
         origin: Where its call comes from.
     """
-    parts = (origin.app, origin.user, origin.session, origin.confirmation)
-    digest = hashlib.sha256("\0".join(parts).encode()).digest()[:20]
-    token = _key.set(base64.b32encode(digest).decode().lower())
+    key = key_of(origin.app, origin.user, origin.session, origin.confirmation)
+    token = _key.set(key)
     try:
         yield
     finally:
