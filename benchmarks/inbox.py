@@ -12,6 +12,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -26,6 +27,7 @@ from benchmarks.process import quieten
 from benchmarks.report import percentile
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
@@ -100,6 +102,7 @@ async def measure(many: int, times: int, *, fsync: str, folder: Path, console: C
         empty = [await visitors.fetch(person, path, times) for person, path, _ in _PAGES]
         await pile.grow_by_the_stages(1)
         await pile.grow(many)
+        await SearchIndex(pile.ledger, margin=timedelta()).extend()
         full = [await visitors.fetch(person, path, times) for person, path, _ in _PAGES]
         beside = await visitors.beside()
         await pile.close()

@@ -73,6 +73,7 @@ class Pile:
         change = _delivered(original)
         template = Template.of(
             change,
+            opened_at=original.approval.opened_at,
             run=original.run.id.partition("_")[2],
             approval=original.approval.id.partition("_")[2],
             session=original.run.session.partition("_")[2],

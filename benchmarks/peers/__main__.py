@@ -171,7 +171,7 @@ async def _started(one: Found, fleet: Fleet, folder: Path) -> Driver:
     environment = one.contender.environment
     await asyncio.to_thread(environment.install)
     one.versions = await asyncio.to_thread(environment.versions)
-    folder.mkdir()
+    await asyncio.to_thread(folder.mkdir)
     child = await fleet.run(
         one.contender.name,
         *(environment.program, "-m", "benchmarks.peers.driver"),
@@ -185,9 +185,17 @@ async def _started(one: Found, fleet: Fleet, folder: Path) -> Driver:
 
 def show(console: Console, found: Sequence[Found]) -> None:
     """Print one table of all, and what is in the unit of each."""
-    table = Table("", "units/s", "lowest – highest", "CPU ms/unit", "p50 ms", "p99 ms")
-    table.add_column("stored B")
-    table.add_column("memory B")
+    table = Table("", title="One unit: stored, answered, done")
+    for column in (
+        "units/s",
+        "lowest – highest",
+        "CPU ms",
+        "p50 ms",
+        "p99 ms",
+        "stored B",
+        "memory B",
+    ):
+        table.add_column(column, justify="right")
     for one in found:
         name = one.contender.name
         if not one.rounds or not one.idles:
@@ -226,7 +234,7 @@ def main() -> None:
     wanted = given.only.split(",") if given.only else names
     if unknown := set(wanted) - set(names):
         parser.error(f"--only: there is no {', '.join(sorted(unknown))}")
-    console, started = Console(), time.monotonic()
+    console, started = Console(width=120), time.monotonic()
     for name, text in hardware():
         console.print(f"{name:>12}  {text}", highlight=False)
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:

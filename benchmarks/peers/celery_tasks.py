@@ -30,7 +30,7 @@ def ask(unit: str, payload: dict[str, object]) -> None:
     _tell("card", unit)
 
 
-def resume(unit: str, approved: bool) -> None:  # noqa: FBT001 -- an argument of a message
+def resume(unit: str, approved: bool) -> None:
     """Say that the work goes on."""
     del approved
     _tell("end", unit)
@@ -74,7 +74,7 @@ class ThreeTasks(Peer):
 
     async def answer(self, request: str) -> int:
         """Send the third task."""
-        self._send("resume", request, True)  # noqa: FBT003 -- an argument of a message
+        self._send("resume", request, True)
         return await self._ends.of(request)
 
     async def stored(self) -> int:

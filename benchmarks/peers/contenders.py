@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks.peers.installing import Environment
 
+_OURS: Final = Environment(shows=("celery", "redis"))
 _LANGGRAPH: Final = Environment(
     name="langgraph",
     python=(
@@ -36,7 +37,7 @@ class Contender:
     driven: str
     durable: str
     unit: str
-    environment: Environment = Environment(shows=("celery", "redis"))
+    environment: Environment = _OURS
     share: float = 1
 
     def part_of(self, count: int) -> int:

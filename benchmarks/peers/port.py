@@ -1,6 +1,6 @@
 """What a peer does for the measurement: a unit is a request that is opened, answered, and done.
 
-This module and those of the peers run in the peer's own environment, where Signoff is not installed.
+This module and those of the peers run in the environment of the peer, without Signoff.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Peer(ABC):
         pause: The most seconds that a single request waits for its answer.
     """
 
-    at_once: ClassVar[int] = 32
+    at_once: ClassVar[int] = 256
     pause: ClassVar[float] = 0.02
 
     def __init__(self, folder: Path, fleet: Fleet) -> None:
@@ -219,5 +219,5 @@ def beside(program: str) -> str:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that the files of a folder take on the disk."""
-    return sum(512 * one.lstat().st_blocks for one in folder.rglob("*") if one.is_file())
+    """Return the bytes of the files of a folder, without what is only reserved for them."""
+    return sum(one.lstat().st_size for one in folder.rglob("*") if one.is_file())

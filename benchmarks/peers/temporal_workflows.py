@@ -40,6 +40,8 @@ class Ask:
 class DevelopmentServer(Peer):
     """The server that the command line starts; the worker runs in the process that signals."""
 
+    pause = 0.2
+
     async def start(self) -> None:
         """Start the server and a worker."""
         port = free_port()
@@ -70,10 +72,6 @@ class DevelopmentServer(Peer):
         handle = self._handles.pop(request)
         await handle.signal(Ask.decide, {"approved": True})
         return int(await handle.result())
-
-    async def settle(self) -> None:
-        """Leave the server a moment to run what was started up to where it waits."""
-        await asyncio.sleep(0.2)
 
     async def stored(self) -> int:
         """Return the bytes of the database file and of its log."""
