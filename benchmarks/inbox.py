@@ -40,14 +40,14 @@ MANY, FEW = 10_000, 300
 AIM_MS, AIM_BYTES = 200.0, 100_000
 
 _SETTINGS = InboxSettings(url="https://approvals.example", secret_key=SecretStr("k" * 32))
-_BOSS = Person(id="boss", name="Bo Sand", email="boss@example.com", roles=(Role.OPERATOR,))
+BOSS = Person(id="boss", name="Bo Sand", email="boss@example.com", roles=(Role.OPERATOR,))
 _PAGES = (
     (MARA, "/", "for me"),
     (MARA, "/?sort=due", "for me, by what is due"),
     (MARA, "/?q=nothing", "for me, a search that finds nothing"),
-    (_BOSS, "/all", "all"),
-    (_BOSS, "/all?sort=oldest", "all, the oldest first"),
-    (_BOSS, "/charts", "figures"),
+    (BOSS, "/all", "all"),
+    (BOSS, "/all?sort=oldest", "all, the oldest first"),
+    (BOSS, "/charts", "figures"),
 )
 
 
@@ -60,7 +60,7 @@ class Visitors:
 
     def __init__(self, pile: Pile) -> None:
         self._ledger = pile.ledger
-        decisions = Decisions(pile.ledger, Directory([*DIRECTORY, _BOSS]))
+        decisions = Decisions(pile.ledger, Directory([*DIRECTORY, BOSS]))
         self._app = make_gateway(pile.ledger)
         self._app.include_router(make_inbox_router(decisions, _SETTINGS))
 

@@ -132,7 +132,9 @@ def to_ms(moment: datetime) -> int:
 
 def to_us(moment: datetime) -> int:
     """Return microseconds since the epoch: a score that keeps the order of what comes close."""
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    # Written out: called for each entry of an index, and a division of durations takes as long again.
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_us(score: float) -> datetime:
