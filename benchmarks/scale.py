@@ -1,8 +1,9 @@
 """``python -m benchmarks.scale``: what should not depend on how much is in the ledger.
 
-Three piles of approvals, each in a Redis of its own: half of them wait, half have ended and are kept
-until retention takes them. In turns, in each pile: an approval is decided, and pages of the inbox
-are fetched, with searches that find nothing; then commands. The ratios compare with the first pile.
+Three piles of approvals, each in a Redis of its own: half of them wait, half have ended and are
+kept until retention takes them. In turns, in each pile: an approval is decided, and pages of the
+inbox are fetched, with searches that find nothing; then commands. The ratios compare each pile with
+the smallest.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ async def measure(
 ) -> None:
     """Fill all piles, measure them in turns and print what was found."""
     async with AsyncExitStack() as stack:
-        found = []
+        found: list[Ledgers] = []
         for size in sizes:
             server = stack.enter_context(EmbeddedRedis(folder / f"redis-{size}", fsync=fsync))
             pile = Pile(server.url)
@@ -171,11 +172,11 @@ def show(console: Console, found: Sequence[Ledgers]) -> None:
             if median / base > AIM:
                 missed.append(f"{name} at {one.size:,}: {median / base:.2f}")
         table.add_row(name, *row)
-    memory = [f"{one.memory / one.size:,.0f}" for one in found]
-    table.add_row("bytes each", memory[0], *(cell for one in memory[1:] for cell in (one, "")))
+    each = [f"{one.memory / one.size:,.0f}" for one in found]
+    table.add_row("bytes each", each[0], *(cell for text in each[1:] for cell in (text, "")))
     console.print(table)
-    for one in missed:
-        console.print(f"  missed, aim ≤ {AIM}: {one}", highlight=False)
+    for line in missed:
+        console.print(f"  missed, aim ≤ {AIM}: {line}", highlight=False)
 
 
 def main() -> None:

@@ -137,8 +137,11 @@ async def measure(
             try:
                 driver = await _started(one, fleet, folder / one.contender.name)
             except (NotInstalled, RuntimeError) as error:
-                one.problem = str(error)
-                console.print(f"{one.contender.name} is not measured: {error}", highlight=False)
+                # The last line is what a log ends with.
+                one.problem = str(error).splitlines()[-1].strip()
+                console.print(
+                    f"{one.contender.name} is not measured: {one.problem}", highlight=False
+                )
             else:
                 drivers.append((one, driver))
                 console.print(f"{one.contender.name} is up ({one.versions}).", highlight=False)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import sys
 import time
 from pathlib import Path
 
 from celery import Celery
 
 from benchmarks.fleet import Fleet
-from benchmarks.peers.port import PAYLOAD, Arrivals, Peer, beside
+from benchmarks.peers.port import PAYLOAD, Arrivals, Peer
 from benchmarks.peers.router import used
 from signoff.broker.server.embedded import EmbeddedRedis
 
@@ -56,10 +57,10 @@ class ThreeTasks(Peer):
         """Start Redis and the worker."""
         self._redis = EmbeddedRedis(self.folder / "redis", fsync="always")
         self._redis.__enter__()
-        app.conf.broker_url = self._redis.url
+        app.conf.update(broker_url=self._redis.url)
         worker = await self.fleet.run(
             "celery",
-            *(beside("celery"), "-A", "benchmarks.peers.celery_tasks", "worker", "-l", "WARNING"),
+            *(sys.executable, "-m", "celery", "-A", __name__, "worker", "-l", "WARNING"),
             environment={"BENCH_BROKER": self._redis.url},
         )
         worker.hear = self._hear

@@ -55,7 +55,7 @@ class Workflows(Peer):
 
     async def stored(self) -> int:
         """Return the bytes of the database."""
-        return await self._server.bytes()
+        return await self._server.size()
 
     async def stop(self) -> None:
         """End DBOS and PostgreSQL."""

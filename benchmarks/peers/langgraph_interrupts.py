@@ -120,7 +120,7 @@ class OnPostgres(Peer):
 
     async def stored(self) -> int:
         """Return the bytes of the database."""
-        return await self._server.bytes()
+        return await self._server.size()
 
     async def stop(self) -> None:
         """End PostgreSQL."""

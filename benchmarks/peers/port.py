@@ -131,17 +131,12 @@ class Postgres:
         """Wait until it answers."""
         await listening(self.port)
 
-    async def bytes(self) -> int:
+    async def size(self) -> int:
         """Return the bytes of its database, without the write-ahead log."""
         text = await asyncio.to_thread(
             self._call, "psql", self.url, "-Atc", "SELECT pg_database_size('postgres')"
         )
         return int(text)
-
-    def create(self, name: str) -> str:
-        """Make a database, and return how it is reached."""
-        self._call("psql", self.url, "-qc", f"CREATE DATABASE {name}")
-        return self.url.rpartition("/")[0] + f"/{name}"
 
     def stop(self) -> None:
         """End it."""
@@ -149,7 +144,7 @@ class Postgres:
         self._process.wait()
 
     def _popen(self) -> subprocess.Popen[bytes]:
-        command = [
+        command: list[str | Path] = [
             _postgres("postgres"),
             *("-D", self._folder / "data", "-p", str(self.port), "-h", "127.0.0.1"),
             *("-c", f"unix_socket_directories={self._folder}"),

@@ -91,3 +91,36 @@ def test_a_quick_run_of_code_that_waits_prints_every_ratio() -> None:
     ):
         assert ratio in done.stdout
     assert "code / gate, bytes in Redis:" in done.stdout
+
+
+def test_a_quick_run_of_peers_that_need_no_installation_prints_the_table() -> None:
+    """Signoff and bare Celery do units, answer at rest and leave requests open."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.peers", "--quick", "--only", "signoff,celery"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "Round 1 of 1: signoff " in done.stdout
+    assert "not measured" not in done.stdout
+    assert "failed" not in done.stdout
+
+
+def test_a_quick_run_of_scale_prints_every_ratio() -> None:
+    """Two piles are filled, looked at and compared."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scale", "--quick"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    for name in ("decide", "all pending", "ended, a search without results", "signoff doctor"):
+        assert name in done.stdout

@@ -132,7 +132,7 @@ def to_ms(moment: datetime) -> int:
 
 def to_us(moment: datetime) -> int:
     """Return microseconds since the epoch: a score that keeps the order of what comes close."""
-    # Written out: called for each entry of an index, and a division of durations takes as long again.
+    # A division of durations would take twice as long, for each entry of an index.
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 

@@ -408,8 +408,8 @@ class Approval(Value):
     def ballot(self) -> Ballot:
         """The state of the vote at the present level."""
         # Asked for many times, and long to count: kept with what it is made of, as copies share it.
-        made_of = (self.terms, self.level, self.round, self.seats, self.votes)
-        made_of = (*made_of, None if self.seats else self.asked)
+        asked = None if self.seats else self.asked
+        made_of = (self.terms, self.level, self.round, self.seats, self.votes, asked)
         kept: tuple[tuple[object, ...], Ballot] | None = self.__dict__.get(_BALLOT)
         if kept is not None and all(map(is_, kept[0], made_of)):
             return kept[1]
