@@ -70,6 +70,31 @@ async def test_nothing_counts_before_a_replica_has_it(
     assert replica.client.get("{signoff}:b")
 
 
+@pytest.mark.parametrize("least", [0, 2])
+async def test_a_primary_that_was_replaced_alive(tmp_path: Path, least: int) -> None:
+    """It takes writes that are lost, unless it wants all its replicas for each of them."""
+    with replicated(tmp_path, replicas=2) as group:
+        primary, promoted, other = group.servers
+        primary.client.config_set("min-replicas-to-write", least)
+        ledger = Ledger(Store.open(f"redis://127.0.0.1:{primary.port}/0", replica=True))
+        await ledger.commit(Change().put_raw("a", "1"))
+        promoted.client.replicaof("NO", "ONE")
+        while group.attached() > 1:  # noqa: ASYNC110 -- Redis sends no signal
+            await asyncio.sleep(0.02)
+        change = Change().put_raw("a", "2", was=1).put_raw("b", "1")
+        if least:
+            with pytest.raises(LedgerUnavailable, match="NOREPLICAS"):
+                await ledger.commit(change)
+            assert (await ledger.raw("a"), await ledger.raw("b")) == ((1, "1"), None)
+            promoted.client.replicaof("127.0.0.1", str(primary.port))
+            while group.attached() < 2:  # noqa: ASYNC110 -- as above
+                await asyncio.sleep(0.02)
+        await ledger.commit(change)
+        assert other.client.get("{signoff}:b")
+        assert bool(promoted.client.get("{signoff}:b")) is bool(least)
+        await ledger.close()
+
+
 async def test_what_only_the_primary_had_is_gone_with_it(pair: Group) -> None:
     """Why to wait for replicas: one that was cut off for a moment does not know the last commit."""
     primary, replica = pair.servers

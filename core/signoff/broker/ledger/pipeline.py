@@ -152,7 +152,11 @@ class Wire:
         """
         why = "no replica of Redis has confirmed it in time"
         for _ in range(_PROOFS):
-            info, reply = replies[-2:]
+            marked, info, reply = replies[-3:]
+            if isinstance(marked, Exception):
+                # Behind the writing a replica has left: it may be the next primary.
+                why = f"Redis has refused to write: {marked}"
+                break
             need = max(1, _attached(info))
             asked, self._replicas = self._replicas, need
             if not isinstance(reply, Exception):
