@@ -88,12 +88,12 @@ class Child:
         self._process.kill()
         await self._process.wait()
 
-    async def stop(self) -> None:
-        """End it, and do not return before it has ended."""
+    async def stop(self, patience: float) -> None:
+        """End it, by force after so many seconds, and do not return before it has ended."""
         if self._process.returncode is None:
             self._process.terminate()
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(patience):
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()
@@ -116,10 +116,12 @@ class Fleet:
 
     Args:
         folder: For their logs.
+        patience: How many seconds each has to end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, patience: float = 5) -> None:
         self._folder = folder
+        self._patience = patience
         self._children: list[Child] = []
 
     async def start(self, role: str, *arguments: object) -> Child:
@@ -161,4 +163,4 @@ class Fleet:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(child.stop() for child in self._children))
+        await asyncio.gather(*(child.stop(self._patience) for child in self._children))

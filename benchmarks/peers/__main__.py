@@ -133,7 +133,8 @@ async def measure(
                     one.problem = str(error)
 
         for one in found:
-            fleet = await stack.enter_async_context(Fleet(folder))
+            # A driver ends what it has started.
+            fleet = await stack.enter_async_context(Fleet(folder, patience=30))
             try:
                 driver = await _started(one, fleet, folder / one.contender.name)
             except (NotInstalled, RuntimeError) as error:

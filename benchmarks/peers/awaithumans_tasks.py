@@ -42,6 +42,7 @@ class Tasks(Peer):
             # The server ends a connection that is idle for five seconds.
             limits=httpx.Limits(max_connections=None, keepalive_expiry=2),
         )
+        self.ends.push_async_callback(self._http.aclose)
         self._polls: dict[str, asyncio.Task[int]] = {}
         await self.answer(await self.open())
 
@@ -71,10 +72,6 @@ class Tasks(Peer):
         with sqlite3.connect(self._file) as file:
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return self._file.stat().st_size
-
-    async def stop(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
 
     async def _poll(self, task: str) -> int:
         while True:

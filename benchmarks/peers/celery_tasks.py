@@ -49,14 +49,15 @@ def _tell(word: str, unit: str) -> None:
 class ThreeTasks(Peer):
     """A worker with its defaults: processes, as many as there are cores."""
 
+    at_once = 1_000
+
     def __init__(self, folder: Path, fleet: Fleet) -> None:
         super().__init__(folder, fleet)
         self._cards, self._ends = Arrivals(), Arrivals()
 
     async def start(self) -> None:
         """Start Redis and the worker."""
-        self._redis = EmbeddedRedis(self.folder / "redis", fsync="always")
-        self._redis.__enter__()
+        self._redis = self.ends.enter_context(EmbeddedRedis(self.folder / "redis", fsync="always"))
         app.conf.update(broker_url=self._redis.url)
         worker = await self.fleet.run(
             "celery",
@@ -81,10 +82,6 @@ class ThreeTasks(Peer):
     async def stored(self) -> int:
         """Return the bytes of data in Redis."""
         return await asyncio.to_thread(used, self._redis.url)
-
-    async def stop(self) -> None:
-        """End Redis."""
-        self._redis.__exit__(None, None, None)
 
     def _send(self, name: str, *arguments: object) -> None:
         app.send_task(name, args=arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from typing import Any
@@ -29,6 +28,7 @@ class Workflows(Peer):
     async def start(self) -> None:
         """Start PostgreSQL and DBOS."""
         self._server = Postgres(self.folder / "postgres")
+        self.ends.callback(self._server.stop)
         await self._server.ready()
         DBOS(
             config={
@@ -38,6 +38,7 @@ class Workflows(Peer):
             }
         )
         DBOS.launch()
+        self.ends.callback(DBOS.destroy)
         self._handles: dict[str, Any] = {}
 
     async def open(self) -> str:
@@ -56,8 +57,3 @@ class Workflows(Peer):
     async def stored(self) -> int:
         """Return the bytes of the database."""
         return await self._server.size()
-
-    async def stop(self) -> None:
-        """End DBOS and PostgreSQL."""
-        await asyncio.to_thread(DBOS.destroy)
-        self._server.stop()

@@ -8,8 +8,10 @@ of the store before and after so many requests were opened.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
+import signal
 import sys
 import time
 from importlib import import_module
@@ -66,14 +68,19 @@ async def pending(peer: Peer, count: int) -> tuple[int, int]:
 
 
 async def drive(name: str, folder: Path) -> None:
-    """Start a peer and do what the lines say until there are no more."""
-    loop = asyncio.get_running_loop()
+    """Start a peer and do what the lines say until there are no more, or it is told to stop."""
+    loop, whole = asyncio.get_running_loop(), asyncio.current_task()
+    if whole is not None:
+        # Its servers end with it.
+        loop.add_signal_handler(signal.SIGTERM, whole.cancel)
+    lines = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     async with Fleet(folder) as fleet:
         peer = load(name)(folder, fleet)
-        try:
+        async with peer.ends:
             await peer.start()
             _say("ready")
-            while words := (await loop.run_in_executor(None, sys.stdin.readline)).split():
+            while words := (await lines.readline()).decode().split():
                 match words:
                     case ["round", count]:
                         _say("took", await round_of(peer, int(count)))
@@ -83,8 +90,6 @@ async def drive(name: str, folder: Path) -> None:
                         _say("bytes", *await pending(peer, int(count)))
                     case _:
                         raise ValueError(f"{words} is nothing that a driver does.")
-        finally:
-            await peer.stop()
 
 
 def _say(*words: object) -> None:
@@ -96,4 +101,5 @@ _OUTPUT = os.dup(1)
 
 if __name__ == "__main__":
     os.dup2(2, 1)
-    asyncio.run(drive(sys.argv[1], Path(sys.argv[2])))
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(drive(sys.argv[1], Path(sys.argv[2])))

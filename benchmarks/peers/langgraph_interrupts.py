@@ -6,7 +6,6 @@ import os
 import secrets
 import sqlite3
 import time
-from pathlib import Path
 from typing import Any, TypedDict
 
 import psutil
@@ -76,6 +75,7 @@ class Sqlite(Memory):
 
     async def _saver(self) -> BaseCheckpointSaver[Any]:
         self._file = sqlite3.connect(self.folder / "checkpoints.db", check_same_thread=False)
+        self.ends.callback(self._file.close)
         return SqliteSaver(self._file)
 
     async def stored(self) -> int:
@@ -83,17 +83,14 @@ class Sqlite(Memory):
         self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return (self.folder / "checkpoints.db").stat().st_size
 
-    async def stop(self) -> None:
-        """Close the file."""
-        self._file.close()
-
 
 class OnPostgres(Peer):
     """Checkpoints in PostgreSQL, over a pool of connections."""
 
     async def start(self) -> None:
         """Start PostgreSQL and make the graph."""
-        self._server = Postgres(Path(self.folder) / "postgres")
+        self._server = Postgres(self.folder / "postgres")
+        self.ends.callback(self._server.stop)
         await self._server.ready()
         self._pool: AsyncConnectionPool[AsyncConnection[dict[str, Any]]] = AsyncConnectionPool(
             self._server.url,
@@ -103,6 +100,7 @@ class OnPostgres(Peer):
             kwargs={"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row},
         )
         await self._pool.open()
+        self.ends.push_async_callback(self._pool.close)
         saver = AsyncPostgresSaver(self._pool)
         await saver.setup()
         self._graph = _graph(saver)
@@ -121,8 +119,3 @@ class OnPostgres(Peer):
     async def stored(self) -> int:
         """Return the bytes of the database."""
         return await self._server.size()
-
-    async def stop(self) -> None:
-        """End PostgreSQL."""
-        await self._pool.close()
-        self._server.stop()

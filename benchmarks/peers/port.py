@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,14 +41,16 @@ class Peer(ABC):
     Attributes:
         at_once: How many units are under way at the same time in a round.
         pause: The most seconds that a single request waits for its answer.
+        ends: Undoes at the end what was started.
     """
 
-    at_once: ClassVar[int] = 256
+    at_once: ClassVar[int] = 32
     pause: ClassVar[float] = 0.02
 
     def __init__(self, folder: Path, fleet: Fleet) -> None:
         self.folder = folder
         self.fleet = fleet
+        self.ends = AsyncExitStack()
 
     @abstractmethod
     async def start(self) -> None:
@@ -71,9 +74,6 @@ class Peer(ABC):
     @abstractmethod
     async def stored(self) -> int:
         """Return the bytes that its store takes."""
-
-    async def stop(self) -> None:  # noqa: B027 -- most have nothing to do
-        """End what the fleet does not."""
 
 
 class Arrivals:

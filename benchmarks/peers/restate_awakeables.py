@@ -37,6 +37,8 @@ def _tell(*words: object) -> None:
 class Awakeables(Peer):
     """The server with its defaults, and the handler in a process of its own."""
 
+    at_once = 1_000
+
     async def start(self) -> None:
         """Start the server and the handler, and make them known to each other."""
         ingress, admin, node, handler = (free_port() for _ in range(4))
@@ -66,6 +68,7 @@ class Awakeables(Peer):
         for port in (handler, ingress, admin):
             await listening(port)
         self._http = aiohttp.ClientSession(f"http://127.0.0.1:{ingress}")
+        self.ends.push_async_callback(self._http.close)
         url = f"http://127.0.0.1:{admin}/deployments"
         body = {"uri": f"http://127.0.0.1:{handler}"}
         async with self._http.post(url, json=body) as reply:
@@ -92,10 +95,6 @@ class Awakeables(Peer):
         """Return the bytes of its folder."""
         await asyncio.sleep(1)
         return size_of(self._data)
-
-    async def stop(self) -> None:
-        """Close the connections."""
-        await self._http.close()
 
     def _hear(self, words: list[str]) -> None:
         match words:

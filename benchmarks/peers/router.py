@@ -15,16 +15,19 @@ from signoff.broker.server.redis_py import redis
 class Signoff(Peer):
     """Channels and a worker in a process each, and their Redis."""
 
+    at_once = 1_000
+
     async def start(self) -> None:
         """Start Redis and the two processes."""
         quieten()
-        self._redis = EmbeddedRedis(self.folder / "redis", fsync="always")
-        self._redis.__enter__()
+        redis_server = EmbeddedRedis(self.folder / "redis", fsync="always")
+        self._redis = self.ends.enter_context(redis_server)
         channels, worker = [
             await self.fleet.start(role, self._redis.url) for role in ("channels", "executor")
         ]
         await asyncio.gather(channels.ready(), worker.ready())
         self._client = Client(self._redis.url, channels)
+        self.ends.push_async_callback(self._client.ledger.close)
         self._cards, self._ends = Arrivals(), Arrivals()
         self._runs: dict[str, str] = {}
         channels.hear = lambda words: self._cards.tell(words[1])
@@ -50,11 +53,6 @@ class Signoff(Peer):
     async def stored(self) -> int:
         """Return the bytes of data in Redis."""
         return used(self._redis.url)
-
-    async def stop(self) -> None:
-        """End Redis."""
-        await self._client.ledger.close()
-        self._redis.__exit__(None, None, None)
 
 
 def used(url: str) -> int:

@@ -53,9 +53,8 @@ class DevelopmentServer(Peer):
         )
         await listening(port)
         self._client = await _connected(f"127.0.0.1:{port}")
-        self._worker = asyncio.create_task(
-            Worker(self._client, task_queue=_QUEUE, workflows=[Ask]).run()
-        )
+        worker = Worker(self._client, task_queue=_QUEUE, workflows=[Ask])
+        await self.ends.enter_async_context(worker)
         self._handles: dict[str, WorkflowHandle[Ask, int]] = {}
         await self.answer(await self.open())
 
@@ -77,11 +76,6 @@ class DevelopmentServer(Peer):
         """Return the bytes of the database file and of its log."""
         files = self.folder.glob(f"{self._file.name}*")
         return sum(one.stat().st_size for one in files)
-
-    async def stop(self) -> None:
-        """End the worker."""
-        self._worker.cancel()
-        await asyncio.gather(self._worker, return_exceptions=True)
 
 
 async def _connected(address: str) -> Client:
