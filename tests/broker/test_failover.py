@@ -15,7 +15,7 @@ import redis
 from kombu import Producer
 
 from builders import MARA, paused, people
-from deciding import Desk
+from deciding import Decider
 from sentinels import Group, replicated
 from services import find_valkey
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
@@ -158,8 +158,8 @@ async def test_ledger_and_doorbells_find_the_next_primary(watched: Group) -> Non
     await watched.fail_over()
     watched.restart()
     assert watched.primary() is not before
-    desk = Desk(ledger, people())
-    assert (await desk.approve(approval.id, MARA, channel="cli")).state is State.APPROVED
+    decider = Decider(ledger, people())
+    assert (await decider.approve(approval.id, MARA, channel="cli")).state is State.APPROVED
     with celery.connection_for_write() as connection:
         connection.ensure_connection(max_retries=3)
         Producer(connection).publish({}, routing_key="probe")
@@ -176,7 +176,7 @@ async def test_ledger_and_doorbells_find_the_next_primary(watched: Group) -> Non
 async def test_no_acknowledged_answer_is_lost_when_primaries_die(watched: Group) -> None:
     """The primary is killed again and again under load; SIGNOFF_FAILOVERS says how often."""
     ledger = Ledger(Store.open(watched.url, replica=True))
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     acknowledged: set[str] = set()
     stop = asyncio.Event()
 
@@ -191,7 +191,7 @@ async def test_no_acknowledged_answer_is_lost_when_primaries_die(watched: Group)
             while not stop.is_set():
                 with suppress(LedgerUnavailable):
                     with suppress(AlreadyDecided):
-                        await desk.approve(approval.id, MARA, channel="cli")
+                        await decider.approve(approval.id, MARA, channel="cli")
                     acknowledged.add(approval.id)
                     break
                 await asyncio.sleep(0.05)

@@ -65,7 +65,7 @@ class Wire:
     async def send(self, commands: Sequence[Command], *, durable: bool = False) -> list[Any]:
         """Return the replies; a command that Redis refused has its exception there.
 
-        A caller who is cancelled before his commands have gone out has sent nothing.
+        A caller who is cancelled before their commands have gone out has sent nothing.
 
         Args:
             commands: What to send.
