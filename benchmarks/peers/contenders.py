@@ -120,6 +120,6 @@ CONTENDERS: Final = (
         Environment(
             name="awaithumans", python=("awaithumans[server]>=0.1,<1",), shows=("awaithumans",)
         ),
-        share=0.25,
+        share=0.1,
     ),
 )
