@@ -43,6 +43,7 @@ from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
 from signoff.worker.port import TRANSIENT, Pause, Runtime, Turn
+from signoff.worker.verification import verified
 
 log = structlog.get_logger(__name__)
 
@@ -370,10 +371,11 @@ class Executor:
             Whether the run goes on at once.
         """
         goes_on = False
+        happened = await verified(await self.ledger.approvals(run.approvals))
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             nonlocal goes_on
-            change = turn_results.in_doubt(run, approvals, now=now)
+            change = turn_results.in_doubt(run, approvals, now=now, happened=happened)
             if change is None:
                 return None
             goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)

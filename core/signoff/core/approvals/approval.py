@@ -1195,9 +1195,10 @@ class Approval(Value):
         """
         if self.handoff is not Handoff.IN_DOUBT:
             raise IllegalMove(f"Approval {self.id} is not in doubt.")
+        ran = "The worker died" if self.program is None else "The program stopped"
         return self._reopened(
             {"again": self.origin.again + 1},
-            hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
+            hint=f"{ran} while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
@@ -1293,6 +1294,9 @@ class Approval(Value):
         declared: str | None = None,
     ) -> Moved:
         """Open another approval in the place of this one, with what was said before the call."""
+        program = self.program
+        if program is not None:
+            program = program.not_started(now + (program.until - self.opened_at))
         return self.open(
             self.origin.model_copy(update=origin),
             call or self.call,
@@ -1304,6 +1308,7 @@ class Approval(Value):
             template=template,
             now=now,
             supersedes=self.id,
+            program=program,
             declared=self.declared if declared is None else declared,
         )
 
