@@ -9,6 +9,7 @@
 #   make test-bare                         the tests, without the programs that some of them use
 #   make check                             format, lint, types, layers, links of the documentation
 #   make bench                             the measurements
+#   make bench-peers [ARGS=--quick]        the same unit in other products; installs them in .venv-peers
 #   make format                            put the code into shape
 #   make docs                              write the generated pages of docs/reference anew
 #   make docs-site                         the documentation as a site, in site/
@@ -32,7 +33,7 @@ demo: export DEMO_OPEN := $(value OPEN)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-bare check format docs docs-site bench clean constraints
+.PHONY: help demo test soak test-bare check format docs docs-site bench bench-peers clean constraints
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -95,8 +96,11 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.inbox $(ARGS)
 	@$(BIN)/python -m benchmarks.light $(ARGS)
 
+bench-peers: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist site .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist site .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find core channels worker cli tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # -- the virtual environment ----------------------------------------------------------------------

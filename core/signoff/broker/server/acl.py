@@ -33,6 +33,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "requests:*": _ALL,
     "sessions": _ALL,
     "proposals": _ALL,
+    "search:*": _ALL,
     # Sessions of agents; the channels process ends those that are over.
     "session:*": _ALL,
     "history:*": _ALL,

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from signoff.broker.backlog import ALL, summaries
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.listing import SCANNED, Place
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.filters import (
     ANY,
@@ -209,12 +210,13 @@ class ListPages(Pages):
         by, rising = source.orders[sort]
 
         may_be = wanted.filter_of_records(directory)
+        among = await SearchIndex(self._ledger).candidates(wanted.words(directory))
         listed = (
             partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
             if index
             else partial(listing.requests, self._ledger, person, rising=rising)
         )
-        listed = partial(listed, may_be=may_be)
+        listed = partial(listed, may_be=may_be, among=among)
 
         def keep(one: Approval) -> bool:
             return (
@@ -223,7 +225,8 @@ class ListPages(Pages):
                 and wanted.fits(one, directory, now)
             )
 
-        part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
+        most = SCANNED if among is None else len(among) + 1
+        part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=most)
         queues = [one for one in queues_seen(person, directory) if index != one]
         lines = [line(one, person, directory, now) for one in part.found]
         return visit.page(
