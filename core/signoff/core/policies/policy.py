@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, groupby
 from typing import ClassVar, Self
 
@@ -368,7 +369,7 @@ class Terms(Rules):
                 wanted += min(self.ladder[one].fewest for one in group)
         return max(self.at_least, wanted, 1)
 
-    @property
+    @cached_property
     def ladder(self) -> tuple[Level, ...]:
         """The levels, whichever way they are written; empty when nobody is to be asked."""
         if self.levels or not (self.ask or self.all_of):
