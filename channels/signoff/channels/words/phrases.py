@@ -237,11 +237,11 @@ def status(
     is_known = directory.get(reader) is not None
     if not is_known:
         approval = _without_values(approval)
+    if milestone is Milestone.RAN and is_known:
+        return result(approval, "", remarks, directory, reader=reader)
     end = outcome(approval, "", directory, reader=reader)
     if milestone is Milestone.ENDED:
         return end
-    if milestone is Milestone.RAN and is_known:
-        return result(approval, "", remarks, directory, reader=reader)
     return say(
         _STATUS.get(milestone, "status_waits"),
         approval,
