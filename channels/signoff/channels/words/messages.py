@@ -75,6 +75,8 @@ class _Message:
 # Mail and pages escape it themselves, and Slack shows it as plain text.
 _STRICT: Final = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
 _LENIENT: Final = Environment(autoescape=False)  # noqa: S701
+# No sentence calls Jinja's own functions, and each rendering would copy them.
+_STRICT.globals.clear()
 
 
 # Each is compiled when it is first said: all of them would keep every command waiting.

@@ -377,8 +377,8 @@ class Terms(Rules):
         asking = {name: getattr(self, name) for name in Asking.model_fields}
         return (Level(ask=self.ask, all_of=self.all_of, **asking),)
 
-    def asking(self, level: int) -> Asking:
-        """Return how a level asks."""
+    def asking(self, level: int) -> Level | Terms:
+        """Return how a level asks, and whom."""
         return self.levels[level] if level < len(self.levels) else self
 
     def stays(self, level: int) -> bool:
@@ -469,7 +469,9 @@ class Terms(Rules):
     @property
     def _stages(self) -> list[list[int]]:
         """The indexes of the levels of each stage."""
-        ladder = self.ladder
+        if not self.levels:
+            return [[0]] if self.ask or self.all_of else []
+        ladder = self.levels
         grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].stage)
         return [list(indexes) for _, indexes in grouped]
 
