@@ -179,7 +179,7 @@ async def commit_each(
                     most=most,
                 )
             )
-        problems = await ledger.commit_all(changes)
+        problems = await ledger.commit_together(changes)
         left = [
             item
             for item, problem in zip(this_round, problems, strict=True)

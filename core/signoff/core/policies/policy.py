@@ -291,7 +291,7 @@ class Routing(Rules):
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
 
