@@ -311,6 +311,8 @@ def _panel(seats: Sequence[Seat], quorum: Quorum) -> Panel:
 
 def _shared(seats: Sequence[Seat]) -> tuple[frozenset[str], ...]:
     """Return the people who share a place; everybody with two places of one level fills both."""
+    if len(seats) < 2:
+        return ()
     places: dict[tuple[int, int, str], set[str]] = {}
     for one in seats:
         places.setdefault((one.level, one.round, one.stands_for), set()).add(one.person)

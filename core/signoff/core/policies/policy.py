@@ -375,7 +375,8 @@ class Terms(Rules):
         if self.levels or not (self.ask or self.all_of):
             return self.levels
         asking = {name: getattr(self, name) for name in Asking.model_fields}
-        return (Level(ask=self.ask, all_of=self.all_of, **asking),)
+        # Its fields have been validated as those of the terms.
+        return (Level.model_construct(ask=self.ask, all_of=self.all_of, **asking),)
 
     def asking(self, level: int) -> Level | Terms:
         """Return how a level asks, and whom."""
