@@ -1288,7 +1288,7 @@ class Approval(Value):
             hint=hint.rstrip(),
             said=self.said,
             request=self.request,
-            hide=self._hides_ever,
+            hide=tuple(dict.fromkeys((*self.hide, *self.hides))),
             template=template,
             now=now,
             supersedes=self.id,
@@ -1316,11 +1316,6 @@ class Approval(Value):
             why=why,
             more=more or {},
         )
-
-    @property
-    def _hides_ever(self) -> Hidden:
-        """What was hidden before it was routed, and since."""
-        return tuple(dict.fromkeys((*self.hide, *self.hides)))
 
     @property
     def _lasting_seats(self) -> tuple[Seat, ...]:
