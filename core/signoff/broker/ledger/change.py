@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
@@ -121,6 +121,7 @@ def scope_key(app: str, tool: str, user: str) -> str:
     return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
+@lru_cache(maxsize=4096)
 def requests_key(identity: str) -> str:
     """Return the index of what somebody has asked for under one of their identities."""
     text = identity_key(identity).encode("utf-8", "backslashreplace")
@@ -372,6 +373,42 @@ class Change:
             {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
         )
         return self
+
+
+def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change]]:
+    """Yield neighbours that can be one commit: `joined` says how.
+
+    They write different records, and depend on nothing but the versions of these and on the leases
+    of their items.
+    """
+    group: list[Change] = []
+    written: set[object] = set()
+    for one in changes:
+        own = {write["key"] for write in one.writes}
+        alone = bool(one.until or one.fences or one.starts)
+        if group and (alone or written & own or len(group) == most):
+            yield group
+            group, written = [], set()
+        group.append(one)
+        written |= own
+        if alone:
+            yield group
+            group, written = [], set()
+    if group:
+        yield group
+
+
+def joined(group: Sequence[Change]) -> Change:
+    """Return one change that does what several do, all of it or nothing; see `groups`."""
+    if len(group) == 1:
+        return group[0]
+    return Change(
+        writes=[one for change in group for one in change.writes],
+        items=[one for change in group for one in change.items],
+        acks=[one for change in group for one in change.acks],
+        audit=[one for change in group for one in change.audit],
+        samples=[one for change in group for one in change.samples],
+    )
 
 
 def entry_hash(event: Event) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from operator import is_
+from functools import cached_property
 from typing import Final
 
 from pydantic import JsonValue
@@ -95,7 +95,6 @@ IN_FULL: Final = frozenset({"inbox", "cli", "api"})
 
 _CHANNELS: Final = {"email": "mail", "slack": "Slack"}
 _SHORT: Final = 160
-_BALLOT: Final = "_ballot"
 """Characters that every channel shows in one piece."""
 
 _WIDE: Final = 1
@@ -404,20 +403,9 @@ class Approval(Value):
 
     # The vote.
 
-    @property
+    @cached_property
     def ballot(self) -> Ballot:
         """The state of the vote at the present level."""
-        # Asked for many times, and long to count: kept with what it is made of, as copies share it.
-        asked = None if self.seats else self.asked
-        made_of = (self.terms, self.level, self.round, self.seats, self.votes, asked)
-        kept: tuple[tuple[object, ...], Ballot] | None = self.__dict__.get(_BALLOT)
-        if kept is not None and all(map(is_, kept[0], made_of)):
-            return kept[1]
-        found = self._counted()
-        self.__dict__[_BALLOT] = (made_of, found)
-        return found
-
-    def _counted(self) -> Ballot:
         own: list[str] = []
         if not self.seats:
             # Routed before there were seats: everybody who has a card, or is asked in a place.

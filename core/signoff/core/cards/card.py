@@ -397,9 +397,10 @@ def named(names: Sequence[str]) -> str:
 
 def progress(approval: Approval, directory: Directory) -> str:
     """Say how many of how many have approved what is pending, "" where one yes ends it."""
+    if approval.state is not State.PENDING:
+        return ""
     ballot, before = approval.ballot, [*dict.fromkeys(one.by for one in approval.given)]
-    alone = ballot.need == 1 and not ballot.votes and not before
-    if approval.state is not State.PENDING or alone:
+    if ballot.need == 1 and not ballot.votes and not before:
         return ""
     said = ((": ", ballot.yes), ("; against it: ", ballot.no), ("; before that: ", before))
     told = [f"{how}{_names(people, directory)}" for how, people in said if people]
