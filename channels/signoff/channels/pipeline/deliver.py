@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -15,6 +15,7 @@ from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
+from signoff.broker.similar import count_similar
 from signoff.broker.work import (
     AskRequester,
     BundleWork,
@@ -169,6 +170,7 @@ class Delivery:
                 held[item.id] = until
             elif message is not None:
                 messages[item.id] = message
+        await self._recall(messages, {item.id: approvals[approval_of(item)] for item in items})
         ready = [(item, messages[item.id]) for item in items if item.id in messages]
         gathered = await self._gathering.gather(
             [(item, message, legible(approvals[approval_of(item)])) for item, message in ready],
@@ -198,6 +200,16 @@ class Delivery:
             return self._record(item, approval, results[item.id], messages[item.id], now)
 
         await commit_each(self._ledger, items, build, _give_up)
+
+    async def _recall(
+        self, messages: dict[str, Message], approvals: Mapping[str, Approval | Exception]
+    ) -> None:
+        """Put into open cards what their readers have decided about requests like them."""
+        names = [name for name, one in messages.items() if one.kind in {Kind.CARD, Kind.UPDATE}]
+        wanted = [(messages[name].person, legible(approvals[name])) for name in names]
+        for name, found in zip(names, await count_similar(self._ledger, wanted), strict=True):
+            shape = messages[name].card.model_copy(update={"similar": found.words})
+            messages[name] = replace(messages[name], card=shape)
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""

@@ -27,6 +27,7 @@ from signoff.core.base.shown_text import (
 )
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
+from signoff.core.payloads.digest import short_digest
 from signoff.core.payloads.payload import LONE_FIELD, fields_of
 from signoff.core.policies.amounts import Amounts
 from signoff.core.policies.levels import level_of
@@ -162,6 +163,8 @@ class Card(Value):
             3 more"; "" elsewhere.
         offer: How calls like it may be approved too.
         hides: Whether its policy hides some of it. A yes is a yes to that as well.
+        similar: What the reader has decided about requests like it before, in a sentence; "" for
+            nothing. See `signoff.core.approvals.similar`.
     """
 
     approval: str
@@ -198,6 +201,7 @@ class Card(Value):
     awaited: str = ""
     offer: Offer = Offer()
     hides: bool = False
+    similar: str = ""
 
     @property
     def line(self) -> str:
@@ -209,6 +213,13 @@ class Card(Value):
         """Who said what before the call, shortened: nobody has checked any of it."""
         said = ((self.requester, self.request), (self.agent or self.app, self.said))
         return tuple((who, shortened(text, _LONGEST_REMARK)) for who, text in said if text)
+
+    @property
+    def details(self) -> str:
+        """What nobody needs in order to answer: policy, agent, id and digest, in one line."""
+        agent = f"{self.agent} in {self.app}" if self.agent not in {"", self.app} else self.app
+        digest = f"digest {short_digest(self.digest)}"
+        return " · ".join(filter(None, (self.policy, agent, self.approval, digest)))
 
     @property
     def bare(self) -> Card:
