@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -23,6 +24,7 @@ from signoff.channels.email.inbound.intake import (
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.inbox.settings import InboxSettings
+from signoff.channels.inbox.subscriptions import subscribed
 from signoff.channels.pipeline.bundles import Bundling
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.informing import Notifications
@@ -110,6 +112,7 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
         rewriting=services.rewriting,
         absence_page=services.inbox.absence_page if services.inbox is not None else "",
     )
+    notifies = services.inbox is not None and services.inbox.push is not None
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(
@@ -120,6 +123,7 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
             roster=services.decisions.roster,
             bundling=services.bundling,
             notifications=services.notifications,
+            subscribed=partial(subscribed, services.ledger) if notifies else None,
         )
         found[stages.deliver(channel.name)] = delivery.drain
     return found

@@ -256,7 +256,7 @@ def run_channels(settings: Settings) -> int:
 
 
 def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
-    """Return what posts to webhooks and receivers, by stage, and how its connections are closed."""
+    """Return what posts to servers of others, by stage, and how its connections are closed."""
     settings, drains = parts.settings, dict[str, Drain]()
     closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
     if settings.webhooks:
@@ -266,6 +266,12 @@ def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
             closes.append(sender.close)
+    if settings.inbox.push is not None:
+        from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
+
+        pushes = PushSender(parts.decisions, settings.inbox, settings.inbox.push)
+        drains[stages.PUSH] = pushes.drain
+        closes.append(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
 

@@ -9,7 +9,8 @@ from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import similar_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.similar import Similar, likeness
+from signoff.core.approvals.similar import Similar, answers, likeness
+from signoff.core.policies.levels import Verdict
 
 _READ: Final = 50
 
@@ -32,7 +33,10 @@ async def count_similar(ledger: Ledger, wanted: Sequence[tuple[str, Approval]]) 
     found = []
     for pair in wanted:
         decided, rejected = (next(counts), next(counts)) if pair in able else (0, 0)
-        found.append(Similar(decided - rejected, rejected))
+        # It is not like itself.
+        own = answers(pair[1]).get(pair[0])
+        rejected -= own is Verdict.REJECT
+        found.append(Similar(decided - (own is not None) - rejected, rejected))
     return found
 
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import AuthContext, Route, go
+from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
 from signoff.channels.inbox.auth.security import SecurityPages
 from signoff.channels.inbox.auth.sign_in_pages import SigningPages
@@ -20,8 +20,9 @@ from signoff.channels.inbox.pages.decisions import MovePages
 from signoff.channels.inbox.pages.lists import ListPages
 from signoff.channels.inbox.pages.live import LivePages
 from signoff.channels.inbox.pages.metrics import ChartPages
+from signoff.channels.inbox.pages.notifications import NotificationPages
 from signoff.channels.inbox.settings import ROOT, InboxSettings
-from signoff.channels.inbox.templating import ASSETS, asset
+from signoff.channels.inbox.templating import ASSETS, asset, page
 
 
 def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRouter:
@@ -40,18 +41,30 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    company: Sequence[Route] = ()
+    async def nothing(_: Request) -> Response:
+        raise NotFound
+
+    async def offline(_: Request) -> Response:
+        return page("offline")
+
+    further: Sequence[Route] = ()
     if settings.oidc is not None:
         from signoff.channels.inbox.auth.oidc_pages import OidcPages  # noqa: PLC0415 -- Authlib
 
-        company = OidcPages(decisions, auth, settings.oidc).routes()
-    first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
+        further = OidcPages(decisions, auth, settings.oidc).routes()
+    if settings.push is not None:
+        further = (*further, *NotificationPages(decisions, auth, settings.push).routes())
+    first: tuple[Route, ...] = (
+        ("GET", "", start),
+        ("GET", "/offline", offline),
+        *(("GET", f"/{one}", beside) for one in ASSETS),
+    )
     for method, path, handler in (
         *first,
         *SigningPages(decisions, auth).routes(),
         *LinkPages(decisions, auth).routes(),
         *SecurityPages(decisions, auth).routes(),
-        *company,
+        *further,
         *ListPages(decisions, auth).routes(),
         *LivePages(decisions, auth).routes(),
         *BatchPages(decisions, auth).routes(),
@@ -61,6 +74,7 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
         *MovePages(decisions, auth, pages).routes(),
     ):
         router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
+    router.add_route(ROOT + "/{rest:path}", auth.guarded(nothing), methods=["GET"])
     # Who types the host alone is looking for the page.
     router.add_route("/", auth.guarded(start), methods=["GET"])
     return router

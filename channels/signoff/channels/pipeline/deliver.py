@@ -60,6 +60,7 @@ from signoff.channels.pipeline.port import (
     Retry,
     Rewriting,
 )
+from signoff.channels.pipeline.pushes import Pushes, Subscribed, notify, recipients
 from signoff.channels.pipeline.quiet_hours import (
     comes_with_card,
     delivery_held_until,
@@ -95,6 +96,7 @@ class Delivery:
         roster: Knows who is away by now; without one those of the directory count.
         bundling: When several cards become one message; None for never.
         notifications: How people are told who do not decide.
+        subscribed: Who is notified on a device as well; None for nobody.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Delivery:
         roster: Roster | None = None,
         bundling: Bundling | None = None,
         notifications: Notifications | None = None,
+        subscribed: Subscribed | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
@@ -118,7 +121,10 @@ class Delivery:
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
         self._gathering = Gathering(ledger, channel.name, pages, bundling)
-        self._bundles = BundleDelivery(ledger, channel, directory=directory, inbox=inbox)
+        self._pushes = Pushes(subscribed)
+        self._bundles = BundleDelivery(
+            ledger, channel, directory=directory, inbox=inbox, pushes=self._pushes
+        )
         self._notifications = notifications or Notifications()
 
     @property
@@ -183,6 +189,7 @@ class Delivery:
         with tracing.spans("deliver", sent, channel=self._channel.name):
             came = await deliver_each(self._channel, list(messages.values()))
         results = dict(zip(messages, came, strict=True))
+        notified = await self._notified(items, results, approvals)
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
@@ -197,7 +204,8 @@ class Delivery:
                 return gathered.put_back(item)
             if item.id not in results:
                 return self._not_sent(item, approval)
-            return self._record(item, approval, results[item.id], messages[item.id], now)
+            change = self._record(item, approval, results[item.id], messages[item.id], now)
+            return notify(change, item, notified.get(item.id, ()))
 
         await commit_each(self._ledger, items, build, _give_up)
 
@@ -210,6 +218,24 @@ class Delivery:
         for name, found in zip(names, await count_similar(self._ledger, wanted), strict=True):
             shape = messages[name].card.model_copy(update={"similar": found.words})
             messages[name] = replace(messages[name], card=shape)
+
+    async def _notified(
+        self,
+        items: Sequence[Item],
+        results: Mapping[str, Result],
+        approvals: Mapping[str, Approval | Exception],
+    ) -> dict[str, frozenset[str]]:
+        """Return by delivery who is notified on a device, of those whom it has reached."""
+        asks: dict[str, Sequence[str]] = {}
+        for item in items:
+            if not isinstance(results.get(item.id), Delivered):
+                continue
+            work, approval = _delivery(item), legible(approvals[approval_of(item)])
+            asked = self._asked(work, approval)
+            if asked is not None:
+                asks[item.id] = recipients(work, approval, asked.person)
+        wanted = await self._pushes.wanted({one for people in asks.values() for one in people})
+        return {name: wanted.intersection(people) for name, people in asks.items()}
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""
