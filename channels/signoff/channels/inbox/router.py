@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from signoff.broker.decisions import Decisions
-from signoff.channels.inbox.auth.context import AuthContext, NotFound, Route, go
+from signoff.channels.inbox.auth.context import AuthContext, Route, go
 from signoff.channels.inbox.auth.link_pages import LinkPages
 from signoff.channels.inbox.auth.security import SecurityPages
 from signoff.channels.inbox.auth.sign_in_pages import SigningPages
@@ -41,9 +41,6 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    async def nothing(_: Request) -> Response:
-        raise NotFound
-
     async def offline(_: Request) -> Response:
         return page("offline")
 
@@ -74,7 +71,6 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
         *MovePages(decisions, auth, pages).routes(),
     ):
         router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
-    router.add_route(ROOT + "/{rest:path}", auth.guarded(nothing), methods=["GET"])
     # Who types the host alone is looking for the page.
     router.add_route("/", auth.guarded(start), methods=["GET"])
     return router
