@@ -28,6 +28,7 @@ from signoff.broker.work import (
     SendBundle,
     SendCard,
     SendNotice,
+    SendPush,
     SendReminder,
     SendStatus,
     StartRun,
@@ -44,7 +45,7 @@ from signoff.core.base.errors import RecordUnreadable
 KINDS = get_args(Work)
 NEW = {
     *(AnnounceMilestone, SendBundle, SendStatus, UpdateBundle),
-    *(CancelRequests, DoubtCall, NotifyReceiver),
+    *(CancelRequests, DoubtCall, NotifyReceiver, SendPush),
 }
 """Kinds that the last release did not have."""
 

@@ -112,7 +112,7 @@ def drains(services: Services, router: Router) -> dict[str, Drain]:
         rewriting=services.rewriting,
         absence_page=services.inbox.absence_page if services.inbox is not None else "",
     )
-    notifies = services.inbox is not None and services.inbox.push is not None
+    notifies = services.inbox is not None and services.inbox.notifies is not None
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
     for channel in services.channels:
         delivery = Delivery(

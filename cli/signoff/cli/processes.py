@@ -266,10 +266,10 @@ def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
             closes.append(sender.close)
-    if settings.inbox.push is not None:
+    if (push := settings.inbox.notifies) is not None:
         from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
 
-        pushes = PushSender(parts.decisions, settings.inbox, settings.inbox.push)
+        pushes = PushSender(parts.decisions, settings.inbox, push)
         drains[stages.PUSH] = pushes.drain
         closes.append(pushes.close)
     if settings.aap.enabled:

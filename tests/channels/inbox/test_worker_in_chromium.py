@@ -144,35 +144,6 @@ async def test_without_a_connection_the_page_says_so(channels: Channels, tmp_pat
             await tab.find("button", "Reject")
 
 
-async def test_what_is_empty_or_has_failed_is_for_everybody(
-    channels: Channels, tmp_path: Path
-) -> None:
-    """Empty lists, errors, what has expired: no rule of axe is broken, and nothing is cut off."""
-    axe = (packages(AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    async with desk_with(channels, tmp_path, push=PUSH) as desktop:
-        tab, found = desktop.tab, []
-        await desktop.sign_in("/inbox/")
-        await tab.find(".nothing", "No requests for you.")
-        await tab.do("Page.setBypassCSP", enabled=True)
-        pages = {
-            "/inbox/": ".nothing",
-            "/inbox/notifications": ".nothing",
-            "/inbox/ended": ".nothing",
-            "/inbox/?q=nothing": "#list",
-            "/inbox/approvals/ap_aaaaaaaaaaaaaaaa": ".outcome",
-        }
-        for path, selector in pages.items():
-            await tab.open(desktop.url + path)
-            await tab.find(selector)
-            for width, dark in SHAPES:
-                await tab.shape(width, 740, dark=dark)
-                await tab.look(axe)
-                wrong = (await tab.look("axe.run()"))["violations"]
-                found += [(path, width, dark, one["id"], one["nodes"][0]["html"]) for one in wrong]
-                assert not await tab.look(OVERFLOWS), (path, width)
-        assert found == []
-
-
 def _point() -> bytes:
     public = ec.derive_private_key(5, ec.SECP256R1()).public_key()
     return public.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)

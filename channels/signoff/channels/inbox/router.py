@@ -49,8 +49,8 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
         from signoff.channels.inbox.auth.oidc_pages import OidcPages  # noqa: PLC0415 -- Authlib
 
         further = OidcPages(decisions, auth, settings.oidc).routes()
-    if settings.push is not None:
-        further = (*further, *NotificationPages(decisions, auth, settings.push).routes())
+    if (push := settings.notifies) is not None:
+        further = (*further, *NotificationPages(decisions, auth, push).routes())
     first: tuple[Route, ...] = (
         ("GET", "", start),
         ("GET", "/offline", offline),

@@ -115,7 +115,7 @@ class PushSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    private_key: SecretStr
+    private_key: SecretStr = SecretStr("")
     contact: str = Field(pattern=r"^(mailto:[^@\s]+@[^@\s]+|https://\S+)$", max_length=200)
     allow_private: bool = False
 
@@ -126,7 +126,7 @@ class PushSettings(BaseModel):
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
-        if not 0 < self.number < _ORDER:
+        if self.private_key.get_secret_value() and not 0 < self.number < _ORDER:
             raise ValueError(
                 "private_key is no key: "
                 'export SIGNOFF_INBOX__PUSH__PRIVATE_KEY="$(openssl rand -base64 32)"'
@@ -200,6 +200,12 @@ class InboxSettings(BaseModel):
                 'sign_in with "oidc" and the table [inbox.oidc] come together: set both or none'
             )
         return self
+
+    @property
+    def notifies(self) -> PushSettings | None:
+        """How browsers are notified; None where nobody is, or this process has no key for it."""
+        push = self.push
+        return push if push is not None and push.private_key.get_secret_value() else None
 
     @property
     def secure(self) -> bool:

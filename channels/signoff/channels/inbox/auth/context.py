@@ -136,7 +136,7 @@ class AuthContext:
             raise SignInFirst
         # Every page says who is away by now, and what is frozen.
         await self._decisions.roster.refresh()
-        return Visit(request, session, person, notifies=self.settings.push is not None)
+        return Visit(request, session, person, notifies=self.settings.notifies is not None)
 
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
         """Return the visit of a request, and the fields of the form that it has sent.
