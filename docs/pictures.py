@@ -197,8 +197,8 @@ def pictures() -> dict[str, tuple[str, int, int]]:
     modal = views.approve_view(card(days, PEOPLE), about, fields(days)).to_dict()
     ended = message_html(_dumped(blocks.outcome_blocks(_outcome(open_, sent))))
     return {
-        "slack-card": (page(shown), 640, 242),
-        "slack-card-dark": (page(shown, dark=True), 640, 242),
+        "slack-card": (page(shown), 640, 258),
+        "slack-card-dark": (page(shown, dark=True), 640, 258),
         "slack-modal": (page(modal_html(modal)), 560, 472),
         "slack-outcome": (page(ended), 640, 306),
     }
