@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from builders import MARA, ask, make_call, make_origin, paused, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.archive.archiver import Archiver
 from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.ledger.change import Change
@@ -25,12 +25,12 @@ async def drained(ledger: Ledger) -> None:
 
 
 async def ended(
-    ledger: Ledger, desk: Desk, *, siblings: int = 1, session: str = "", reason: str = "fine"
+    ledger: Ledger, decider: Decider, *, siblings: int = 1, session: str = "", reason: str = "fine"
 ) -> tuple[Run, list[Approval]]:
     """Bring a run of Riley's to its end: Mara approves what it asks for."""
     run, approvals = await paused(ledger, siblings=siblings, session=session)
     for one in approvals:
-        await desk.approve(one.id, MARA, channel="email", reason=reason)
+        await decider.approve(one.id, MARA, channel="email", reason=reason)
     change = Change()
     now = await ledger.now()
     for one in await ledger.approvals([one.id for one in approvals]):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.access.scopes import Scope
@@ -137,7 +137,7 @@ async def paused(
     Returns:
         The run and its approvals, as they stand in the ledger.
     """
-    run = await Desk(ledger, people()).submit(
+    run = await Decider(ledger, people()).submit(
         "finance", "Reimburse me $2500", user="riley", session=session
     )
     now = await ledger.now()

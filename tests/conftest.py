@@ -17,7 +17,7 @@ import redis
 import structlog
 
 from builders import NOON, Snapshot, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
@@ -144,15 +144,15 @@ def directory() -> Directory:
 
 
 @pytest.fixture
-def desk(ledger: Ledger, directory: Directory) -> Desk:
-    """The desk of `ledger`."""
-    return Desk(ledger, directory)
+def decider(ledger: Ledger, directory: Directory) -> Decider:
+    """The decisions of `ledger`."""
+    return Decider(ledger, directory)
 
 
 @pytest.fixture
-def still_desk(still_ledger: Ledger, directory: Directory) -> Desk:
-    """The desk of `still_ledger`."""
-    return Desk(still_ledger, directory)
+def still_decider(still_ledger: Ledger, directory: Directory) -> Decider:
+    """The decisions of `still_ledger`."""
+    return Decider(still_ledger, directory)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from signoff.core.grants.grant import Grant
 from signoff.core.grants.moves import GiveGrant
 
 
-class Desk(Decisions):
+class Decider(Decisions):
     """Makes moves by one call each; a refusal is raised."""
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
@@ -145,6 +145,6 @@ class Desk(Decisions):
         return await self.ledger.decide_again(attempt)
 
 
-def over(decisions: Decisions) -> Desk:
+def over(decisions: Decisions) -> Decider:
     """Return the same decisions, with a method for each move."""
-    return Desk(decisions.ledger, decisions.directory)
+    return Decider(decisions.ledger, decisions.directory)

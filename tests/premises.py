@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from builders import CLEO, MARA, RILEY, present
 from channels.conftest import Channels, Sink
 from chromium import Tab, chromium
-from deciding import Desk
+from deciding import Decider
 from served import listening
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
@@ -137,7 +137,7 @@ class Premises:
 
     async def ask_by_agent(self, app: str, message: str) -> Approval:
         """Have an agent work until its call waits, and ask about it."""
-        run = await self.office.desk.submit(app, message, user="riley")
+        run = await self.office.decider.submit(app, message, user="riley")
         await self.executor.drain(stages.run(app))
         await self.office.router.drain()
         await self.office.delivery.drain()
@@ -192,7 +192,7 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
     async with AsyncExitStack() as stack:
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
         stack.push_async_callback(ledger.close)
-        office = Channels(ledger, Desk(ledger, STAFF), STAFF, FakeChannel(), POLICIES)
+        office = Channels(ledger, Decider(ledger, STAFF), STAFF, FakeChannel(), POLICIES)
         office.inbox = inbox
         guard = GuardPlugin(ledger)
         apps = Apps(AGENTS, session_service(f"sqlite:///{folder}/s.db", AGENTS), lambda: guard)
@@ -205,7 +205,7 @@ async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[P
             Executor(ledger, AdkRuntime(apps, guard)),
             folder / "journal.jsonl",
             sink,
-            LinkMails(office.desk, EmailChannel(sink.settings()), inbox),
+            LinkMails(office.decider, EmailChannel(sink.settings()), inbox),
             await stack.enter_async_context(_browser(folder)),
         )
 
@@ -224,7 +224,7 @@ async def _browser(folder: Path) -> AsyncIterator[Tab]:
 @asynccontextmanager
 async def _served(office: Channels, inbox: InboxSettings, port: int) -> AsyncIterator[None]:
     gateway = make_gateway(office.ledger)
-    gateway.include_router(make_inbox_router(office.desk, inbox))
+    gateway.include_router(make_inbox_router(office.decider, inbox))
     async with listening(gateway, port):
         yield
 

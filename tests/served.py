@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from builders import people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import make_gateway
@@ -38,9 +38,9 @@ class _Server(uvicorn.Server):
 @contextmanager
 def gateway(redis_url: str, prefix: str) -> Iterator[str]:
     """Serve the API from a thread with a loop of its own; yield its URL."""
-    desk = Desk(Ledger(Store.open(redis_url, prefix=prefix)), people())
-    app = make_gateway(desk.ledger, close=desk.ledger.close)
-    app.mount(PATH, make_rest(desk))
+    decider = Decider(Ledger(Store.open(redis_url, prefix=prefix)), people())
+    app = make_gateway(decider.ledger, close=decider.ledger.close)
+    app.mount(PATH, make_rest(decider))
     server = _Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
     thread.start()

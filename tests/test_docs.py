@@ -206,7 +206,7 @@ def test_every_redis_key_is_in_the_reference() -> None:
             code = source.read_text(encoding="utf-8")
             used.update(re.findall(r"prefix\}([a-z]+:?[a-z]*)", code))
             used.update(re.findall(r"[(=] ?f\"([a-z]+:)\{", code) if "put_raw" in code else ())
-            used.update(re.findall(r"return f\"([a-z]+:)\{", code) if "_key" in code else ())
+            used.update(re.findall(r"return f\"([a-z]+:)\{", code) if "_key(" in code else ())
     assert used
     assert {key for key in used if not any(key.startswith(one) for one in listed)} == set()
 

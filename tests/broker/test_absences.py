@@ -9,7 +9,7 @@ import pytest
 
 from builders import CLEO, MARA, NOON, RILEY, asked_approval
 from signoff.broker.directory.absences import People
-from signoff.broker.directory.rotation import TurnKeeper
+from signoff.broker.directory.rotation import RotationKeeper
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
@@ -147,11 +147,11 @@ async def test_turns_go_on_over_batches_and_processes(ledger: Ledger) -> None:
     level = Level(ask=("queue:q", "queue:all"))
     asked: list[str] = []
     for _ in range(2):
-        keeper = await TurnKeeper.read(ledger, directory)
+        keeper = await RotationKeeper.read(ledger, directory)
         change = Change().put_raw(f"record:{len(asked)}", "x")
         for _ in range(3):
             found = find(
-                level, directory, facts={}, barred=(), now=NOON, turns=keeper.known
+                level, directory, facts={}, barred=(), now=NOON, rotations=keeper.known
             )  # fmt: skip
             keeper.take(change, found.seats, now=NOON.astimezone(UTC))
             asked += [one.person for one in found.seats if one.via == "queue:q"]

@@ -15,7 +15,7 @@ import pytest
 
 from archiving import DAYS, archiver, drained, ended
 from builders import MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.archive import archiver as archiving
 from signoff.broker.archive import reading
 from signoff.broker.archive.anchor import Anchor, read_anchor
@@ -53,17 +53,17 @@ class Office:
     """A ledger on a clock that stands still, and its archive."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     clock: VirtualClock
     files: ArchiveFiles
 
 
 @pytest.fixture
 def office(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> Office:
     """All of them together."""
-    return Office(still_ledger, still_desk, clock, files)
+    return Office(still_ledger, still_decider, clock, files)
 
 
 async def contents(ledger: Ledger) -> dict[str, Any]:
@@ -95,10 +95,10 @@ async def all_records(ledger: Ledger, files: ArchiveFiles) -> list[str]:
 
 
 async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Run, approvals and audit are read from the files; Redis has none of it."""
-    run, approvals = await ended(still_ledger, still_desk, siblings=2)
+    run, approvals = await ended(still_ledger, still_decider, siblings=2)
     head = (await audit.verify(still_ledger.store))[1]
     clock.advance(DAYS + timedelta(seconds=1))
     done = await archiver(still_ledger, files).once()
@@ -116,13 +116,13 @@ async def test_what_ended_long_ago_is_in_the_archive_and_nowhere_else(
 
 
 async def test_an_ended_run_leaves_no_byte_in_redis(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """However many have ended, Redis has the same keys afterwards, with as many members."""
     counted = []
     for count in (1, 4):
         for _ in range(count):
-            await ended(still_ledger, still_desk, siblings=2)
+            await ended(still_ledger, still_decider, siblings=2)
         clock.advance(DAYS + timedelta(seconds=1))
         await archiver(still_ledger, files).once()
         # The note of the archiving before is archived with the next one.
@@ -138,10 +138,10 @@ async def test_an_ended_run_leaves_no_byte_in_redis(
 
 
 async def test_nothing_is_archived_for_ever(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Where only archiving has happened since, nothing is written."""
-    await ended(still_ledger, still_desk)
+    await ended(still_ledger, still_decider)
     for _ in range(4):
         clock.advance(DAYS + timedelta(seconds=1))
         await archiver(still_ledger, files).once()
@@ -149,13 +149,13 @@ async def test_nothing_is_archived_for_ever(
 
 
 async def test_what_is_too_young_stays(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """The last event counts: also that of a late answer that was refused."""
-    _, (approval,) = await ended(still_ledger, still_desk)
+    _, (approval,) = await ended(still_ledger, still_decider)
     clock.advance(DAYS - timedelta(days=1))
     with pytest.raises(AlreadyDecided):
-        await still_desk.approve(approval.id, MARA, channel="email")
+        await still_decider.approve(approval.id, MARA, channel="email")
     await drained(still_ledger)
     clock.advance(timedelta(days=2))
     done = await archiver(still_ledger, files).once()
@@ -167,38 +167,38 @@ async def test_what_is_too_young_stays(
     assert (await reading.verify(still_ledger, files)).files == 2
 
 
-async def waits(ledger: Ledger, desk: Desk) -> Run:
+async def waits(ledger: Ledger, decider: Decider) -> Run:
     """Nobody has answered yet."""
     return (await paused(ledger, within=timedelta(days=200)))[0]
 
 
-async def half_waits(ledger: Ledger, desk: Desk) -> Run:
+async def half_waits(ledger: Ledger, decider: Decider) -> Run:
     """One of two approvals is answered."""
     run, (first, _) = await paused(ledger, siblings=2, within=timedelta(days=200))
-    await desk.approve(first.id, MARA, channel="email")
+    await decider.approve(first.id, MARA, channel="email")
     await drained(ledger)
     return run
 
 
-async def queued(ledger: Ledger, desk: Desk) -> Run:
+async def queued(ledger: Ledger, decider: Decider) -> Run:
     """No worker has begun with it."""
-    return await desk.submit("finance", "hi", user="riley")
+    return await decider.submit("finance", "hi", user="riley")
 
 
-async def in_doubt(ledger: Ledger, desk: Desk) -> Run:
+async def in_doubt(ledger: Ledger, decider: Decider) -> Run:
     """A tool was started and not seen to finish."""
     run, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="email")
+    await decider.approve(approval.id, MARA, channel="email")
     await drained(ledger)
     was = await ledger.run(run.id)
     await ledger.commit(Change().put(was.in_doubt("the worker died"), was=was))
     return run
 
 
-async def started(ledger: Ledger, desk: Desk) -> Run:
+async def started(ledger: Ledger, decider: Decider) -> Run:
     """The run failed while its tool was running."""
     run, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="email")
+    await decider.approve(approval.id, MARA, channel="email")
     await drained(ledger)
     now, change = await ledger.now(), Change()
     approved, was = await ledger.approval(approval.id), await ledger.run(run.id)
@@ -207,9 +207,9 @@ async def started(ledger: Ledger, desk: Desk) -> Run:
     return run
 
 
-async def undelivered(ledger: Ledger, desk: Desk) -> Run:
+async def undelivered(ledger: Ledger, decider: Decider) -> Run:
     """Somebody is still to be told something about it."""
-    run, (approval,) = await ended(ledger, desk)
+    run, (approval,) = await ended(ledger, decider)
     notice = SendNotice(
         channel="email", approval=approval.id, person="mara", headline="Late.", cause="m1"
     )
@@ -217,9 +217,9 @@ async def undelivered(ledger: Ledger, desk: Desk) -> Run:
     return run
 
 
-async def granted(ledger: Ledger, desk: Desk) -> Run:
+async def granted(ledger: Ledger, decider: Decider) -> Run:
     """A call of it has given a grant that still covers others."""
-    run, (approval,) = await ended(ledger, desk)
+    run, (approval,) = await ended(ledger, decider)
     now = await ledger.now()
     scope = Scope(
         app="finance",
@@ -252,14 +252,14 @@ async def granted(ledger: Ledger, desk: Desk) -> Run:
 )
 async def test_what_is_not_over_stays(
     still_ledger: Ledger,
-    still_desk: Desk,
+    still_decider: Decider,
     clock: VirtualClock,
     files: ArchiveFiles,
-    still: Callable[[Ledger, Desk], Awaitable[Run]],
+    still: Callable[[Ledger, Decider], Awaitable[Run]],
 ) -> None:
     """Its records, its work and its timeline stay; what ended beside it goes."""
-    run = await still(still_ledger, still_desk)
-    gone, _ = await ended(still_ledger, still_desk, session="other")
+    run = await still(still_ledger, still_decider)
+    gone, _ = await ended(still_ledger, still_decider, session="other")
     before = await still_ledger.history(run.id)
     clock.advance(DAYS + timedelta(seconds=1))
     assert (await archiver(still_ledger, files).once()).runs == 1
@@ -273,10 +273,10 @@ async def test_what_is_not_over_stays(
 
 
 async def test_a_run_in_doubt_goes_when_somebody_has_settled_it(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """That is in the audit, and counts as its last event."""
-    run = await in_doubt(still_ledger, still_desk)
+    run = await in_doubt(still_ledger, still_decider)
     now = await still_ledger.now()
     settled = Event(what=What.SETTLED, at=now, run=run.id, by="ops", why="it was not paid")
     await still_ledger.commit(Change().note([settled]))
@@ -324,9 +324,9 @@ async def test_a_crash_loses_nothing_and_doubles_nothing(
     office: Office, owner: Any, name: str, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it breaks off, the next time ends with each record in exactly one place."""
-    still_ledger, still_desk = office.ledger, office.desk
+    still_ledger, still_decider = office.ledger, office.decider
     clock, files = office.clock, office.files
-    kept = [(await ended(still_ledger, still_desk))[0].id for _ in range(5)]
+    kept = [(await ended(still_ledger, still_decider))[0].id for _ in range(5)]
     monkeypatch.setattr(archiving, "_RUNS", 2)
     monkeypatch.setattr(archiving, "_AT_ONCE", 1)
     clock.advance(DAYS + timedelta(seconds=1))
@@ -348,13 +348,13 @@ async def test_a_crash_loses_nothing_and_doubles_nothing(
 
 async def test_what_changes_at_that_moment_stays(
     still_ledger: Ledger,
-    still_desk: Desk,
+    still_decider: Decider,
     clock: VirtualClock,
     files: ArchiveFiles,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A record that is written between the file and its removal is in the ledger alone."""
-    run, (approval,) = await ended(still_ledger, still_desk)
+    run, (approval,) = await ended(still_ledger, still_decider)
     clock.advance(DAYS + timedelta(seconds=1))
     real = archiving._prune
 
@@ -379,11 +379,11 @@ async def test_what_changes_at_that_moment_stays(
 
 
 async def test_one_process_at_a_time(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Of several that begin together one does it, and the others do nothing."""
     for _ in range(3):
-        await ended(still_ledger, still_desk)
+        await ended(still_ledger, still_decider)
     clock.advance(DAYS + timedelta(seconds=1))
     done = await asyncio.gather(*(archiver(still_ledger, files).once() for _ in range(5)))
     assert sorted(one.runs for one in done) == [0, 0, 0, 0, 3]
@@ -391,12 +391,12 @@ async def test_one_process_at_a_time(
 
 
 async def test_what_webhooks_have_not_read_stays(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """The archive ends where the feed stands."""
-    await ended(still_ledger, still_desk)
+    await ended(still_ledger, still_decider)
     await still_ledger.commit(Change().put_raw("webhooks", await latest(still_ledger.store)))
-    await ended(still_ledger, still_desk, session="later")
+    await ended(still_ledger, still_decider, session="later")
     clock.advance(DAYS + timedelta(seconds=1))
     done = await Archiver(still_ledger, files, after=DAYS, feeds=True).once()
     assert (done.runs, done.entries) == (1, 7)
@@ -432,7 +432,7 @@ async def test_a_changed_archive_is_found_out(
     office: Office, change: Callable[[str], str], sums: bool
 ) -> None:
     """Entries by the chain, records by the checksum that the audit has noted."""
-    await ended(office.ledger, office.desk)
+    await ended(office.ledger, office.decider)
     office.clock.advance(DAYS + timedelta(seconds=1))
     await archiver(office.ledger, office.files).once()
     await rewritten(office.files, change, sums=sums)
@@ -441,11 +441,11 @@ async def test_a_changed_archive_is_found_out(
 
 
 async def test_a_missing_file_stops_archiving(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, tmp_path: Path
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, tmp_path: Path
 ) -> None:
     """Another machine without the folder does not go on from nothing, and removes nothing."""
     for _ in range(2):
-        await ended(still_ledger, still_desk)
+        await ended(still_ledger, still_decider)
         clock.advance(DAYS + timedelta(seconds=1))
         if not (tmp_path / "one").exists():
             await archiver(still_ledger, ArchiveFiles(tmp_path / "one")).once()
@@ -458,11 +458,11 @@ async def test_a_missing_file_stops_archiving(
 
 
 async def test_an_entry_cut_out_of_the_ledger_is_found_out(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Behind the anchor the chain goes on: what is missing or put in there shows."""
     await paused(still_ledger, within=timedelta(days=200))
-    await ended(still_ledger, still_desk, session="b")
+    await ended(still_ledger, still_decider, session="b")
     clock.advance(DAYS + timedelta(seconds=1))
     await archiver(still_ledger, files).once()
     await paused(still_ledger, session="c")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -18,12 +18,12 @@ from signoff.core.base.errors import AuditBroken
 
 
 @pytest.fixture
-async def store(ledger: Ledger, desk: Desk) -> Store:
+async def store(ledger: Ledger, decider: Decider) -> Store:
     """A store with eight entries in its audit."""
     for _ in range(2):
         _, (approval,) = await paused(ledger)
-        await desk.approve(approval.id, MARA, channel="email")
-        await desk.submit("finance", "hi", user="riley", run_id=f"extra{approval.id}")
+        await decider.approve(approval.id, MARA, channel="email")
+        await decider.submit("finance", "hi", user="riley", run_id=f"extra{approval.id}")
     return ledger.store
 
 
@@ -175,13 +175,13 @@ async def test_a_whole_new_chain_needs_a_head_from_elsewhere(store: Store) -> No
         await audit.verify(store, expect_head=head)
 
 
-async def test_verifying_while_others_write(ledger: Ledger, desk: Desk) -> None:
+async def test_verifying_while_others_write(ledger: Ledger, decider: Decider) -> None:
     """Entries that are appended during the walk are no fault."""
     stop = asyncio.Event()
 
     async def write_on() -> None:
         while not stop.is_set():
-            await desk.submit("finance", "hi", user="riley")
+            await decider.submit("finance", "hi", user="riley")
 
     writers = [asyncio.create_task(write_on()) for _ in range(4)]
     heads = [await audit.verify(ledger.store) for _ in range(30)]

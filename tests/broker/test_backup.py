@@ -12,7 +12,7 @@ import pytest
 
 from archiving import archiver, seeded
 from builders import MARA, paused, people
-from deciding import Desk
+from deciding import Decider
 from services import plain_redis
 from signoff.broker.archive import backup as backups
 from signoff.broker.archive import reading
@@ -42,12 +42,12 @@ async def contents(ledger: Ledger) -> dict[str, str]:
 
 
 async def test_what_was_backed_up_comes_back(
-    ledger: Ledger, desk: Desk, empty: Ledger, tmp_path: Path
+    ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
     """Every key, with work, leases of work and times of expiry; the audit verifies on."""
     await seeded(ledger, 5, waiting=3)
     run, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="email", reason="bön\u2028\x00 appétit")
+    await decider.approve(approval.id, MARA, channel="email", reason="bön\u2028\x00 appétit")
     await ledger.claim("resume.finance", limit=1)
     await archiver(ledger, ArchiveFiles(tmp_path / "archive"), after=timedelta()).once()
     before, file = await contents(ledger), tmp_path / "ledger.backup"
@@ -61,22 +61,33 @@ async def test_what_was_backed_up_comes_back(
     found = await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
     assert found.entries == done.entries
     # It goes on from there.
-    other = Desk(empty, people())
+    other = Decider(empty, people())
     (waiting, *_) = await empty.pending()
     await other.approve(waiting.id, MARA, channel="email")
     assert (await empty.run(waiting.origin.run)).state is RunState.ANSWERED
     await reading.verify(empty, ArchiveFiles(tmp_path / "archive"), expect_head=head)
 
 
+async def test_nobody_else_has_the_file_that_is_written(ledger: Ledger, tmp_path: Path) -> None:
+    """A file that waits under the name of the unfinished one, or a link, is not written to."""
+    file, others = tmp_path / "ledger.backup", tmp_path / "others"
+    others.write_text("")
+    (tmp_path / "ledger.backup.part").symlink_to(others)
+    await backups.backup(ledger.store, file)
+    assert not others.read_text()
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o077 == 0
+
+
 async def test_it_is_one_moment_while_others_work(
-    ledger: Ledger, desk: Desk, empty: Ledger, tmp_path: Path
+    ledger: Ledger, decider: Decider, empty: Ledger, tmp_path: Path
 ) -> None:
     """However much is decided meanwhile, records, work and audit in it belong together."""
     approvals = [(await paused(ledger, siblings=10))[1] for _ in range(3)]
 
     async def decide() -> None:
         for one in [one for some in approvals for one in some]:
-            await desk.approve(one.id, MARA, channel="email")
+            await decider.approve(one.id, MARA, channel="email")
 
     deciding, files = asyncio.create_task(decide()), list[Path]()
     while not deciding.done():

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import session_key
 from signoff.broker.ledger.ledger import Ledger
@@ -20,11 +20,11 @@ RUN = "run.finance"
 
 
 async def test_an_item_comes_with_all_that_a_worker_needs(
-    still_ledger: Ledger, still_desk: Desk
+    still_ledger: Ledger, still_decider: Decider
 ) -> None:
     """The run, its approvals and the lease of its session, under the token of the item."""
     run, (approval,) = await paused(still_ledger)
-    approved = await still_desk.approve(approval.id, MARA, channel="email")
+    approved = await still_decider.approve(approval.id, MARA, channel="email")
     (taken,) = (await claim_runs(still_ledger, "resume.finance", limit=5, lease=10)).taken
     found, approvals = taken.read()
     assert (found.id, found.state) == (run.id, RunState.ANSWERED)
@@ -38,11 +38,11 @@ async def test_an_item_comes_with_all_that_a_worker_needs(
 
 
 async def test_a_session_is_not_claimed_twice(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """The second run of a session waits for the first; to be put off is not an attempt."""
     for _ in range(2):
-        await still_desk.submit("finance", "hi", user="riley", session="shared")
+        await still_decider.submit("finance", "hi", user="riley", session="shared")
     first = await claim_runs(still_ledger, RUN, limit=5, lease=10)
     assert (len(first.taken), first.put_off, first.waiting) == (1, 1, 0)
     (taken,) = first.taken
@@ -58,20 +58,22 @@ async def test_a_session_is_not_claimed_twice(
         await still_ledger.commit(Change().fence(second.lease_key, taken.item.token))
 
 
-async def test_a_busy_session_stands_in_nobodys_way(still_ledger: Ledger, still_desk: Desk) -> None:
+async def test_a_busy_session_stands_in_nobodys_way(
+    still_ledger: Ledger, still_decider: Decider
+) -> None:
     """However many of its runs wait first, one of another session is claimed beside them."""
     for _ in range(20):
-        await still_desk.submit("finance", "hi", user="riley", session="busy")
-    other = await still_desk.submit("finance", "hi", user="cleo", session="other")
+        await still_decider.submit("finance", "hi", user="riley", session="busy")
+    other = await still_decider.submit("finance", "hi", user="cleo", session="other")
     claim = await claim_runs(still_ledger, RUN, limit=2, lease=10)
     assert {one.read()[0].session for one in claim.taken} == {"busy", "other"}
     assert other.id in {one.item.id for one in claim.taken}
 
 
-async def test_as_many_as_asked_for(still_ledger: Ledger, still_desk: Desk) -> None:
+async def test_as_many_as_asked_for(still_ledger: Ledger, still_decider: Decider) -> None:
     """The rest waits for the next worker, and the claim says how much that is."""
     for _ in range(5):
-        await still_desk.submit("finance", "hi", user="riley")
+        await still_decider.submit("finance", "hi", user="riley")
     first = await claim_runs(still_ledger, RUN, limit=3, lease=10)
     assert (len(first.taken), first.waiting) == (3, 2)
     assert len({one.item.token for one in first.taken}) == 3
@@ -79,10 +81,10 @@ async def test_as_many_as_asked_for(still_ledger: Ledger, still_desk: Desk) -> N
 
 
 async def test_what_is_broken_says_so_and_stops_nobody(
-    still_ledger: Ledger, still_desk: Desk
+    still_ledger: Ledger, still_decider: Decider
 ) -> None:
     """A record that is gone, or is no JSON, or not a run, is told when it is read."""
-    runs = [await still_desk.submit("finance", "hi", user="riley") for _ in range(4)]
+    runs = [await still_decider.submit("finance", "hi", user="riley") for _ in range(4)]
     client, prefix = still_ledger.store.client, still_ledger.store.prefix
     await client.delete(f"{prefix}run:{runs[0].id}")
     await client.set(f"{prefix}run:{runs[1].id}", "1 x {")

@@ -20,7 +20,7 @@ from builders import (
     paused,
     people,
 )
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -128,9 +128,9 @@ async def test_any_text_goes_through_the_outbox(ledger: Ledger, text: str) -> No
 
 async def test_any_text_goes_through_a_record(ledger: Ledger) -> None:
     """Messages and arguments of any kind are read as they were written."""
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     message = 'Reimburse\n  $2500 – "now" \\ \u2028 {}'
-    run = await desk.submit("finance", message, user="riley")
+    run = await decider.submit("finance", message, user="riley")
     assert (await ledger.run(run.id)).message == message
     value: object = 1
     for _ in range(90):
@@ -160,11 +160,11 @@ async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) ->
     """Of fifty who decide at once, over connections of their own, one is recorded."""
     _, (approval,) = await paused(ledger)
     stores = [Store.open(redis_url, prefix=prefix, size=13) for _ in range(4)]
-    desks = [Desk(Ledger(store), people()) for store in stores]
+    desks = [Decider(Ledger(store), people()) for store in stores]
 
     async def decide(number: int) -> str:
-        desk, person = desks[number % 4], (MARA, CLEO)[number // 2 % 2]
-        answer = desk.approve if number % 2 else desk.reject
+        decider, person = desks[number % 4], (MARA, CLEO)[number // 2 % 2]
+        answer = decider.approve if number % 2 else decider.reject
         try:
             decided = await answer(approval.id, person, channel="email", reason=str(number))
         except AlreadyDecided:
@@ -184,15 +184,17 @@ async def test_one_wins_of_fifty(ledger: Ledger, redis_url: str, prefix: str) ->
         await store.close()
 
 
-async def test_a_pause_resumes_once_when_its_last_is_decided(ledger: Ledger, desk: Desk) -> None:
+async def test_a_pause_resumes_once_when_its_last_is_decided(
+    ledger: Ledger, decider: Decider
+) -> None:
     """Forty siblings decided at the same time put exactly one resume into the outbox."""
     run, approvals = await paused(ledger, siblings=40)
     for one in approvals[:5]:
-        await desk.approve(one.id, MARA, channel="email")
+        await decider.approve(one.id, MARA, channel="email")
     assert (await ledger.run(run.id)).state is RunState.PAUSED
     assert (await ledger.claim("resume.finance")).items == ()
     await asyncio.gather(
-        *(desk.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[5:])
+        *(decider.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[5:])
     )
     answered = await ledger.run(run.id)
     assert (answered.state, answered.waiting) == (RunState.ANSWERED, ())
@@ -205,21 +207,21 @@ async def test_a_pause_resumes_once_when_its_last_is_decided(ledger: Ledger, des
 
 
 async def test_the_deadline_holds_in_the_decision(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Before any sweeper has run, an answer at the deadline is too late."""
     _, (first, second) = await paused(still_ledger, siblings=2, within=timedelta(hours=1))
     clock.advance(timedelta(hours=1) - timedelta(microseconds=1))
-    await still_desk.approve(first.id, MARA, channel="email")
+    await still_decider.approve(first.id, MARA, channel="email")
     clock.advance(timedelta(microseconds=1))
     with pytest.raises(TooLate):
-        await still_desk.approve(second.id, MARA, channel="email")
+        await still_decider.approve(second.id, MARA, channel="email")
     assert (await still_ledger.approval(second.id)).state is State.PENDING
 
 
 async def test_the_deadline_holds_in_the_commit(
     still_ledger: Ledger,
-    still_desk: Desk,
+    still_decider: Decider,
     clock: VirtualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -233,7 +235,7 @@ async def test_the_deadline_holds_in_the_commit(
 
     monkeypatch.setattr(Ledger, "commit_all", slowly)
     with pytest.raises(TooLate):
-        await still_desk.approve(approval.id, MARA, channel="email")
+        await still_decider.approve(approval.id, MARA, channel="email")
 
 
 async def test_a_commit_whose_answer_was_lost_is_known_again(
@@ -281,7 +283,9 @@ async def test_a_change_does_not_write_one_record_twice() -> None:
         change.copy().put(other, was=approval)
 
 
-async def test_refusals_change_nothing(ledger: Ledger, desk: Desk, snapshot: Snapshot) -> None:
+async def test_refusals_change_nothing(
+    ledger: Ledger, decider: Decider, snapshot: Snapshot
+) -> None:
     """A person who may not decide leaves an entry in the audit, and nothing else."""
     _, (approval,) = await paused(ledger, asked=[MARA, RILEY])
     before = await snapshot()
@@ -292,9 +296,9 @@ async def test_refusals_change_nothing(ledger: Ledger, desk: Desk, snapshot: Sna
         (stranger, NotAnApprover),
     ):
         with pytest.raises(error):
-            await desk.approve(approval.id, person, channel="email")
+            await decider.approve(approval.id, person, channel="email")
     with pytest.raises(ApprovalNotFound, match="no approval 'ap_x'"):
-        await desk.approve("ap_x", MARA, channel="email")
+        await decider.approve("ap_x", MARA, channel="email")
     with pytest.raises(RunNotFound):
         await ledger.run("run_x")
     after = await snapshot()
@@ -305,45 +309,47 @@ async def test_refusals_change_nothing(ledger: Ledger, desk: Desk, snapshot: Sna
     assert [one.by for one in refused] == ["riley", "cleo", "mallory"]
 
 
-async def test_what_comes_along_is_committed_with_the_decision(ledger: Ledger, desk: Desk) -> None:
+async def test_what_comes_along_is_committed_with_the_decision(
+    ledger: Ledger, decider: Decider
+) -> None:
     """The mail that brought an answer is acknowledged by the commit that records it."""
     _, (approval,) = await paused(ledger)
     await ledger.commit(Change().send_raw("intake", "mail-1", {}))
     (item,) = (await ledger.claim("intake")).items
     also = Change().ack(item)
-    await desk.approve(approval.id, MARA, channel="email", also=also)
+    await decider.approve(approval.id, MARA, channel="email", also=also)
     assert (await ledger.backlog())["intake"] == 0
     assert also.writes == []
 
 
-async def test_submitting_again_is_the_same_run(ledger: Ledger, desk: Desk) -> None:
+async def test_submitting_again_is_the_same_run(ledger: Ledger, decider: Decider) -> None:
     """An id of the caller's own makes a lost answer harmless."""
-    one = await desk.submit("finance", "hi", user="riley", run_id="mine")
-    other = await desk.submit("finance", "hi", user="riley", run_id="mine")
+    one = await decider.submit("finance", "hi", user="riley", run_id="mine")
+    other = await decider.submit("finance", "hi", user="riley", run_id="mine")
     assert (one.session, other.version) == (other.session, 1)
     assert (await ledger.backlog()) == {"run.finance": 1}
     assert await ledger.session_runs("finance", "riley", one.session) == [other]
     assert await ledger.session_runs("finance", "riley", one.session[:-1]) == []
 
 
-async def test_what_cannot_be_submitted(desk: Desk) -> None:
+async def test_what_cannot_be_submitted(decider: Decider) -> None:
     """It is refused in the words of Signoff, with the name of the part."""
     with pytest.raises(InvalidRun, match="message"):
-        await desk.submit("finance", "", user="riley")
+        await decider.submit("finance", "", user="riley")
     with pytest.raises(InvalidRun, match="app"):
-        await desk.submit("../etc", "hi", user="riley")
+        await decider.submit("../etc", "hi", user="riley")
 
 
-async def test_taking_back(ledger: Ledger, desk: Desk) -> None:
+async def test_taking_back(ledger: Ledger, decider: Decider) -> None:
     """A withdrawn approval answers its run like a decided one, and cannot be decided."""
     run, (approval,) = await paused(ledger)
-    await desk.withdraw(approval.id, by="riley", reason="changed my mind")
+    await decider.withdraw(approval.id, by="riley", reason="changed my mind")
     assert (await ledger.run(run.id)).state is RunState.ANSWERED
     with pytest.raises(AlreadyDecided, match="already withdrawn by Riley Voss"):
-        await desk.approve(approval.id, MARA, channel="email")
+        await decider.approve(approval.id, MARA, channel="email")
 
 
-async def test_lists(ledger: Ledger, desk: Desk) -> None:
+async def test_lists(ledger: Ledger, decider: Decider) -> None:
     """What waits, on whom, and what has ended can be listed, from either end and in part."""
     runs = [(await paused(ledger, within=timedelta(hours=h)))[1][0] for h in (3, 1, 2)]
     three, one, two = (approval.id for approval in runs)
@@ -351,8 +357,8 @@ async def test_lists(ledger: Ledger, desk: Desk) -> None:
     assert [approval.id for approval in await ledger.pending(limit=2)] == [one, two]
     assert await ledger.pending(limit=0) == []
     assert [approval.id for approval in await ledger.inbox("mara")] == [three, one, two]
-    await desk.approve(one, MARA, channel="email")
-    await desk.reject(two, MARA, channel="email")
+    await decider.approve(one, MARA, channel="email")
+    await decider.reject(two, MARA, channel="email")
     assert [approval.id for approval in await ledger.decided()] == [two, one]
     assert [approval.id for approval in await ledger.inbox("cleo")] == [three]
     assert len(await ledger.recent_runs(limit=2)) == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builders import CLEO, MARA, make_call, make_origin, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.core.approvals.approval import Approval, Asked, State
@@ -31,7 +31,7 @@ async def asked(ledger: Ledger, **more: Any) -> Approval:
         Level(ask=("cleo",), within=Span(2 * HOUR)),
     )
     policy = Policy(name="expenses", when="true", levels=levels).model_copy(update=more)
-    submitted = await Desk(ledger, people()).submit("finance", "Hello", user="riley")
+    submitted = await Decider(ledger, people()).submit("finance", "Hello", user="riley")
     run = await ledger.run(submitted.id)
     (item,) = (await ledger.claim("run.finance", limit=1)).items
     now = await ledger.now()
@@ -47,44 +47,44 @@ async def asked(ledger: Ledger, **more: Any) -> Approval:
 
 @pytest.mark.parametrize("on_timeout", [OnTimeout.REJECT, OnTimeout.APPROVE])
 async def test_after_the_end_every_answer_is_too_late(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, on_timeout: OnTimeout
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, on_timeout: OnTimeout
 ) -> None:
     """To the microsecond, whatever the end means; nothing is changed by the answer."""
     approval = await asked(still_ledger, on_timeout=on_timeout)
     clock.advance(HOUR)
-    await still_desk.time_out(approval.id)
+    await still_decider.time_out(approval.id)
     clock.advance(2 * HOUR)
     before = await still_ledger.approval(approval.id)
     with pytest.raises(TooLate):
-        await still_desk.approve(approval.id, CLEO, channel="email")
+        await still_decider.approve(approval.id, CLEO, channel="email")
     with pytest.raises(TooLate):
-        await still_desk.reject(approval.id, CLEO, channel="cli")
+        await still_decider.reject(approval.id, CLEO, channel="cli")
     assert await still_ledger.approval(approval.id) == before
 
 
 async def test_an_answer_is_judged_by_the_level_of_that_moment(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Mara's hour is over: she is told where it went; Cleo decides, and both steps are recorded."""
     approval = await asked(still_ledger)
     clock.advance(HOUR)
     with pytest.raises(Escalated):
-        await still_desk.approve(approval.id, MARA, channel="email")
-    done = await still_desk.approve(approval.id, CLEO, channel="cli")
+        await still_decider.approve(approval.id, MARA, channel="email")
+    done = await still_decider.approve(approval.id, CLEO, channel="cli")
     assert (done.state, done.level) == (State.APPROVED, 1)
     whats = [event.what for event in await still_ledger.history(approval.id)]
     assert whats[-2:] == [What.ESCALATED, What.APPROVED]
 
 
 async def test_until_the_last_moment_it_is_in_time(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """A microsecond before the end of her level Mara decides, and nobody after her is asked."""
     approval = await asked(still_ledger)
     with pytest.raises(SignoffError):
-        await still_desk.approve(approval.id, CLEO, channel="cli")
+        await still_decider.approve(approval.id, CLEO, channel="cli")
     clock.advance(HOUR - timedelta(microseconds=1))
-    done = await still_desk.approve(approval.id, MARA, channel="email")
+    done = await still_decider.approve(approval.id, MARA, channel="email")
     assert (done.state, done.level) == (State.APPROVED, 0)
     clock.advance(3 * HOUR)
     assert await still_ledger.due() == []
@@ -113,12 +113,12 @@ async def test_an_answer_that_is_overtaken_by_the_deadline_does_not_count(
     slow = Slow(still_ledger.store)
     slow.clock = clock
     with pytest.raises(Escalated):
-        await Desk(slow, people()).approve(approval.id, MARA, channel="email")
+        await Decider(slow, people()).approve(approval.id, MARA, channel="email")
     assert (await still_ledger.approval(approval.id)).state is State.PENDING
 
 
 async def test_the_sweep_finds_what_the_decisions_have_left(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """It comes for the reminder, for the end of the level, and for the end, at their moments."""
     approval = await asked(still_ledger)
@@ -128,6 +128,6 @@ async def test_the_sweep_finds_what_the_decisions_have_left(
         assert await still_ledger.due() == []
         clock.advance(timedelta(milliseconds=1))
         assert await still_ledger.due() == [approval.id]
-        await still_desk.time_out(approval.id)
+        await still_decider.time_out(approval.id)
         found.append((await still_ledger.history(approval.id))[-1].what)
     assert found == [What.REMINDED, What.ESCALATED, What.TIMED_OUT]

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from builders import MARA, paused, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.reconciler import Reconciler
@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 async def test_what_is_due_is_claimed_once_though_one_dies(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Of four claimers one dies with its batch; after the lease the others do all of it, once."""
     _, approvals = await paused(still_ledger, siblings=60, within=HOUR)
@@ -34,7 +34,7 @@ async def test_what_is_due_is_claimed_once_though_one_dies(
     async def claimer() -> list[str]:
         done = []
         while batch := await still_ledger.due(limit=9):
-            done += [one for one in batch if await still_desk.time_out(one) is not None]
+            done += [one for one in batch if await still_decider.time_out(one) is not None]
         return done
 
     async def together() -> list[str]:
@@ -62,11 +62,11 @@ async def test_due_is_not_too_early(still_ledger: Ledger, clock: VirtualClock) -
 
 
 async def test_the_reconciler_ends_what_is_due(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """The call is rejected by the deadline, its run goes on, and the cards are told."""
     run, (approval,) = await paused(still_ledger, within=HOUR)
-    reconciler = Reconciler(still_desk.roster)
+    reconciler = Reconciler(still_decider.roster)
     assert await reconciler.once() == 0
     clock.advance(HOUR)
     assert await reconciler.once() == 1
@@ -75,26 +75,26 @@ async def test_the_reconciler_ends_what_is_due(
     assert (await still_ledger.run(run.id)).state is RunState.ANSWERED
     assert (await still_ledger.backlog())["deliver.email"] == 2
     with pytest.raises(AlreadyDecided, match="timed out"):
-        await still_desk.approve(approval.id, MARA, channel="email")
+        await still_decider.approve(approval.id, MARA, channel="email")
 
 
 async def test_what_stays_open_is_marked_once(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """It is overdue in the history, waits without a deadline, and can be approved."""
     _, (approval,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
     clock.advance(HOUR)
-    assert await Reconciler(still_desk.roster).once() == 1
+    assert await Reconciler(still_decider.roster).once() == 1
     clock.advance(HOUR)
-    assert await Reconciler(still_desk.roster).once() == 0
+    assert await Reconciler(still_decider.roster).once() == 0
     whats = [event.what for event in await still_ledger.history(approval.id)]
     assert whats.count(What.OVERDUE) == 1
     assert [one.id for one in await still_ledger.pending()] == [approval.id]
-    await still_desk.approve(approval.id, MARA, channel="email")
+    await still_decider.approve(approval.id, MARA, channel="email")
 
 
 async def test_one_that_cannot_be_ended_does_not_keep_the_others(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """A record that nobody can read is passed over and looked at again later."""
     _, (bad,) = await paused(still_ledger, within=HOUR)
@@ -102,20 +102,20 @@ async def test_one_that_cannot_be_ended_does_not_keep_the_others(
     store = still_ledger.store
     await store.client.set(f"{store.prefix}approval:{bad.id}", "9 x {}")
     clock.advance(HOUR * 2)
-    assert await Reconciler(still_desk.roster).once() == 2
+    assert await Reconciler(still_decider.roster).once() == 2
     assert (await still_ledger.approval(good.id)).state is State.TIMED_OUT
     clock.advance(timedelta(seconds=10))
     assert await still_ledger.due() == [bad.id]
 
 
 async def test_a_decision_and_a_timeout_at_once(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """An approval that was decided in time is not timed out, also when both come together."""
     _, (approval,) = await paused(still_ledger, within=HOUR)
-    await still_desk.approve(approval.id, MARA, channel="email")
+    await still_decider.approve(approval.id, MARA, channel="email")
     clock.advance(HOUR)
-    assert await still_desk.time_out(approval.id) is None
+    assert await still_decider.time_out(approval.id) is None
     assert (await still_ledger.approval(approval.id)).state is State.APPROVED
 
 
@@ -139,7 +139,7 @@ async def test_a_ledger_that_is_away_is_waited_for(
     run, _ = await paused(still_ledger, within=HOUR)
     clock.advance(HOUR)
     running = asyncio.create_task(
-        Reconciler(Desk(FlakyLedger(still_ledger.store), people()).roster, cycle=0).run_forever()
+        Reconciler(Decider(FlakyLedger(still_ledger.store), people()).roster, cycle=0).run_forever()
     )
     async for event in follow(still_ledger.store, subject=run.id):
         if event.what is What.TIMED_OUT:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from builders import paused, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.timers.due_approvals import DueApprovals
@@ -37,7 +37,7 @@ async def test_many_sweepers_end_each_once(
     paused_ = [await paused(still_ledger, siblings=siblings, within=HOUR) for _ in range(3)]
     approvals = {one.id for _, opened in paused_ for one in opened}
     clock.advance(HOUR)
-    sweeps = [DueApprovals(Desk(still_ledger, people()).roster, batch=7) for _ in range(4)]
+    sweeps = [DueApprovals(Decider(still_ledger, people()).roster, batch=7) for _ in range(4)]
     claimed = await asyncio.gather(*(sweep.once() for sweep in sweeps))
     assert sum(claimed) == len(approvals)
     assert await ended(still_ledger) == Counter(approvals)
@@ -56,7 +56,7 @@ class Racing(Ledger):
         found = await super().current_all(ids)
         if loser := self.withdraws:
             self.withdraws = ""
-            await Desk(Ledger(self.store), people()).withdraw(loser, by="riley", reason="enough")
+            await Decider(Ledger(self.store), people()).withdraw(loser, by="riley", reason="enough")
         return found
 
 
@@ -66,7 +66,7 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
     clock.advance(HOUR)
     racing = Racing(still_ledger.store)
     racing.withdraws = faster.id
-    assert await DueApprovals(Desk(racing, people()).roster).once() == 2
+    assert await DueApprovals(Decider(racing, people()).roster).once() == 2
     states = [one.state for one in await still_ledger.approvals([faster.id, sibling.id])]
     assert states == [State.WITHDRAWN, State.TIMED_OUT]
     assert await ended(still_ledger) == Counter([sibling.id])
@@ -75,7 +75,7 @@ async def test_a_lost_race_is_looked_at_again(still_ledger: Ledger, clock: Virtu
 
 @pytest.mark.parametrize("text", ["9 x {}", "not a record"])
 async def test_one_that_fails_does_not_keep_the_others(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, text: str
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, text: str
 ) -> None:
     """The rest of its batch is done, and it is looked at again when its lease is over."""
     store = still_ledger.store
@@ -83,7 +83,7 @@ async def test_one_that_fails_does_not_keep_the_others(
     await store.client.set(f"{store.prefix}approval:{bad.id}", text)
     await store.client.delete(f"{store.prefix}run:{lost.origin.run}")
     clock.advance(HOUR)
-    assert await DueApprovals(still_desk.roster).once() == 3
+    assert await DueApprovals(still_decider.roster).once() == 3
     assert await ended(still_ledger) == Counter([good.id])
     clock.advance(timedelta(seconds=10))
     assert set(await still_ledger.due()) == {bad.id, lost.id}

@@ -11,7 +11,7 @@ from joserfc.jwk import OKPKey
 
 from archiving import DAYS, archiver, ended
 from builders import CLEO, MARA, RILEY, make_approval, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.archive import reading
 from signoff.broker.archive.anchor import Anchor
 from signoff.broker.archive.erasure import erase
@@ -56,13 +56,13 @@ async def text_in(ledger: Ledger) -> str:
 
 
 async def test_who_decided_is_gone_and_what_was_decided_stays(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """Old and new: her name, address and words go; the call, the digest and the chain stay."""
-    old, (first,) = await ended(still_ledger, still_desk, reason="Mara says hello")
+    old, (first,) = await ended(still_ledger, still_decider, reason="Mara says hello")
     clock.advance(DAYS + timedelta(seconds=1))
     await archiver(still_ledger, files).once()
-    fresh, (second,) = await ended(still_ledger, still_desk, session="b", reason="private words")
+    fresh, (second,) = await ended(still_ledger, still_decider, session="b", reason="private words")
     head = (await reading.verify(still_ledger, files)).head
     token = Change().put_raw("token:abc", '{"person": "mara"}', ttl=timedelta(days=1))
     await still_ledger.commit(token.put_raw("absences", '{"mara": {}, "cleo": {}}'))
@@ -91,10 +91,10 @@ async def test_who_decided_is_gone_and_what_was_decided_stays(
 
 
 async def test_who_asked_is_gone_with_what_they_asked_for(
-    still_ledger: Ledger, still_desk: Desk, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles
 ) -> None:
     """Of their requests there stays what tool was called, how it ended, and when."""
-    run, (approval,) = await ended(still_ledger, still_desk)
+    run, (approval,) = await ended(still_ledger, still_decider)
     await erase(still_ledger, files, redaction(RILEY), by="ops", why="asked")
     for text in (text_of(files), await text_in(still_ledger)):
         for name in ("riley", "Riley", "2500", "conference"):
@@ -110,11 +110,11 @@ async def test_who_asked_is_gone_with_what_they_asked_for(
 
 
 async def test_others_stay_as_they_are(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, files: ArchiveFiles
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, files: ArchiveFiles
 ) -> None:
     """What does not name them is not touched, and what is young and not theirs is not archived."""
     run, (approval,) = await paused(still_ledger, asked=(CLEO,))
-    await still_desk.approve(approval.id, CLEO, channel="email", reason="it will do")
+    await still_decider.approve(approval.id, CLEO, channel="email", reason="it will do")
     nobody = Person(id="will", name="Will Fox", email="will@example.com")
     done = await erase(still_ledger, files, redaction(nobody), by="ops", why="asked")
     assert done.files == 0
@@ -125,7 +125,7 @@ async def test_others_stay_as_they_are(
 
 @pytest.mark.parametrize("person", [MARA, RILEY], ids=lambda one: one.id)
 async def test_while_something_waits_nothing_is_erased(
-    still_ledger: Ledger, still_desk: Desk, files: ArchiveFiles, person: Person
+    still_ledger: Ledger, still_decider: Decider, files: ArchiveFiles, person: Person
 ) -> None:
     """It is said what, and neither ledger nor archive are touched."""
     _, (approval,) = await paused(still_ledger)
@@ -143,13 +143,13 @@ class Crash(BaseException):
 @pytest.mark.parametrize("counts", [False, True])
 async def test_an_erasure_that_was_broken_off_is_finished(
     still_ledger: Ledger,
-    still_desk: Desk,
+    still_decider: Decider,
     files: ArchiveFiles,
     counts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before it counts it is as if nothing had been; after that the next archiving finishes it."""
-    await ended(still_ledger, still_desk)
+    await ended(still_ledger, still_decider)
     await archiver(still_ledger, files, after=timedelta()).once()
     real = Anchor.put
 

@@ -15,7 +15,7 @@ import redis
 from kombu import Producer
 
 from builders import MARA, paused, people
-from deciding import Desk
+from deciding import Decider
 from sentinels import Group, replicated
 from services import find_valkey
 from signoff.broker.doorbells.celery import CeleryBell, make_celery
@@ -68,6 +68,31 @@ async def test_nothing_counts_before_a_replica_has_it(
     replica.signal(signal.SIGCONT)
     await careful.commit(change)
     assert replica.client.get("{signoff}:b")
+
+
+@pytest.mark.parametrize("least", [0, 2])
+async def test_a_primary_that_was_replaced_alive(tmp_path: Path, least: int) -> None:
+    """It takes writes that are lost, unless it wants all its replicas for each of them."""
+    with replicated(tmp_path, replicas=2) as group:
+        primary, promoted, other = group.servers
+        primary.client.config_set("min-replicas-to-write", least)
+        ledger = Ledger(Store.open(f"redis://127.0.0.1:{primary.port}/0", replica=True))
+        await ledger.commit(Change().put_raw("a", "1"))
+        promoted.client.replicaof("NO", "ONE")
+        while group.attached() > 1:  # noqa: ASYNC110 -- Redis sends no signal
+            await asyncio.sleep(0.02)
+        change = Change().put_raw("a", "2", was=1).put_raw("b", "1")
+        if least:
+            with pytest.raises(LedgerUnavailable, match="NOREPLICAS"):
+                await ledger.commit(change)
+            assert (await ledger.raw("a"), await ledger.raw("b")) == ((1, "1"), None)
+            promoted.client.replicaof("127.0.0.1", str(primary.port))
+            while group.attached() < 2:  # noqa: ASYNC110 -- as above
+                await asyncio.sleep(0.02)
+        await ledger.commit(change)
+        assert other.client.get("{signoff}:b")
+        assert bool(promoted.client.get("{signoff}:b")) is bool(least)
+        await ledger.close()
 
 
 async def test_what_only_the_primary_had_is_gone_with_it(pair: Group) -> None:
@@ -133,8 +158,8 @@ async def test_ledger_and_doorbells_find_the_next_primary(watched: Group) -> Non
     await watched.fail_over()
     watched.restart()
     assert watched.primary() is not before
-    desk = Desk(ledger, people())
-    assert (await desk.approve(approval.id, MARA, channel="cli")).state is State.APPROVED
+    decider = Decider(ledger, people())
+    assert (await decider.approve(approval.id, MARA, channel="cli")).state is State.APPROVED
     with celery.connection_for_write() as connection:
         connection.ensure_connection(max_retries=3)
         Producer(connection).publish({}, routing_key="probe")
@@ -151,7 +176,7 @@ async def test_ledger_and_doorbells_find_the_next_primary(watched: Group) -> Non
 async def test_no_acknowledged_answer_is_lost_when_primaries_die(watched: Group) -> None:
     """The primary is killed again and again under load; SIGNOFF_FAILOVERS says how often."""
     ledger = Ledger(Store.open(watched.url, replica=True))
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     acknowledged: set[str] = set()
     stop = asyncio.Event()
 
@@ -166,7 +191,7 @@ async def test_no_acknowledged_answer_is_lost_when_primaries_die(watched: Group)
             while not stop.is_set():
                 with suppress(LedgerUnavailable):
                     with suppress(AlreadyDecided):
-                        await desk.approve(approval.id, MARA, channel="cli")
+                        await decider.approve(approval.id, MARA, channel="cli")
                     acknowledged.add(approval.id)
                     break
                 await asyncio.sleep(0.05)

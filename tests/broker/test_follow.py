@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from builders import paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import follow as module
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
@@ -27,11 +27,11 @@ async def take(ledger: Ledger, count: int, **how: str) -> list[Event]:
     return found
 
 
-async def test_what_was_and_what_comes(ledger: Ledger, desk: Desk) -> None:
+async def test_what_was_and_what_comes(ledger: Ledger, decider: Decider) -> None:
     """The old entries come first, then each new one, without being asked for."""
     run, _ = await paused(ledger)
     following = asyncio.create_task(take(ledger, 3))
-    await desk.submit("finance", "hi", user="riley")
+    await decider.submit("finance", "hi", user="riley")
     assert [event.what for event in await following] == [
         What.SUBMITTED,
         What.OPENED,
@@ -56,23 +56,23 @@ def waits(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
 
 
 async def test_from_now_on_means_from_now_on(
-    ledger: Ledger, desk: Desk, waits: asyncio.Semaphore
+    ledger: Ledger, decider: Decider, waits: asyncio.Semaphore
 ) -> None:
     """Nothing is missed between two waits that both ended without news."""
     await paused(ledger)
     following = asyncio.create_task(take(ledger, 1, start="$"))
     for _ in range(4):
         await waits.acquire()
-    run = await desk.submit("finance", "hi", user="riley")
+    run = await decider.submit("finance", "hi", user="riley")
     assert [event.run for event in await following] == [run.id]
 
 
 async def test_from_the_beginning_of_nothing(
-    ledger: Ledger, desk: Desk, waits: asyncio.Semaphore
+    ledger: Ledger, decider: Decider, waits: asyncio.Semaphore
 ) -> None:
     """Where there is no entry yet, the first is the next."""
     following = asyncio.create_task(take(ledger, 1, start="$"))
     await waits.acquire()
     await waits.acquire()
-    run = await desk.submit("finance", "hi", user="riley")
+    run = await decider.submit("finance", "hi", user="riley")
     assert [event.run for event in await following] == [run.id]

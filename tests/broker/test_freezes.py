@@ -7,7 +7,7 @@ import json
 import pytest
 
 from builders import CLEO, MARA, RILEY, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
@@ -97,7 +97,7 @@ async def test_a_freeze_needs_a_reason_and_is_made_once(ledger: Ledger) -> None:
     assert [one.stops for one in await freezes.all()] == ["reimburse()"]
 
 
-async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, desk: Desk) -> None:
+async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, decider: Decider) -> None:
     """Every card is made with the people as they are now, and so with what is frozen."""
     _, (approval,) = await paused(ledger)
     was = await ledger.approval(approval.id)
@@ -107,43 +107,45 @@ async def test_an_open_card_says_that_its_tool_is_frozen(ledger: Ledger, desk: D
     before = (await ledger.backlog()).get(stages.deliver("email"), 0)
 
     await frozen(ledger, tool="reimburse")
-    await desk.roster.refresh()
-    told = card(after, desk.directory).warnings
+    await decider.roster.refresh()
+    told = card(after, decider.directory).warnings
     assert told == (
         "reimburse() is frozen by ops: the bank called. An approved call waits until it is thawed.",
     )
     assert (await ledger.backlog())[stages.deliver("email")] == before + len(after.asked)
 
     await Freezes(ledger).thaw(tool="reimburse", by="ops")
-    await desk.roster.refresh()
-    assert card(after, desk.directory).warnings == ()
+    await decider.roster.refresh()
+    assert card(after, decider.directory).warnings == ()
 
 
-async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, desk: Desk) -> None:
+async def test_one_person_may_run_a_frozen_call_alone(ledger: Ledger, decider: Decider) -> None:
     """It starts despite the freezes of that moment, and of no later one."""
     approval = await with_glass(ledger)
-    await desk.approve(approval.id, MARA, channel="cli")
+    await decider.approve(approval.id, MARA, channel="cli")
     freezes = await frozen(ledger, tool="reimburse")
     with pytest.raises(Frozen):
         await start(ledger, approval.id)
-    done = await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+    done = await decider.made(approval.id, breaking(), CLEO, channel="inbox")
     assert (done.state, done.glass is not None and done.glass.by) == (State.APPROVED, "cleo")
     await freezes.thaw(tool="reimburse", by="ops")
     await freezes.freeze(tool="reimburse", by="ops", why="once more")
     with pytest.raises(Frozen, match="once more"):
         await start(ledger, approval.id)
-    done = await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+    done = await decider.made(approval.id, breaking(), CLEO, channel="inbox")
     await start(ledger, approval.id)
     assert (await ledger.approval(approval.id)).handoff is Handoff.STARTED
 
 
-async def test_one_person_may_run_an_unanswered_call_alone(ledger: Ledger, desk: Desk) -> None:
+async def test_one_person_may_run_an_unanswered_call_alone(
+    ledger: Ledger, decider: Decider
+) -> None:
     """It is approved by them, and everything that is shown of it says how."""
     approval = await with_glass(ledger, quorum=2)
-    done = await desk.made(approval.id, breaking(), CLEO, channel="cli")
+    done = await decider.made(approval.id, breaking(), CLEO, channel="cli")
     assert done.state is State.APPROVED
-    assert done.outcome(desk.directory) == "approved by Cleo Park alone, who broke the glass"
-    assert card(done, desk.directory).warnings == (
+    assert done.outcome(decider.directory) == "approved by Cleo Park alone, who broke the glass"
+    assert card(done, decider.directory).warnings == (
         "Cleo Park broke the glass: the plane leaves at noon",
     )
     (broken,) = await events(ledger, What.GLASS_BROKEN)
@@ -151,13 +153,13 @@ async def test_one_person_may_run_an_unanswered_call_alone(ledger: Ledger, desk:
     await start(ledger, approval.id)
 
 
-async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, desk: Desk) -> None:
+async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, decider: Decider) -> None:
     """All but the one who has done it, once each."""
     approval = await with_glass(ledger)
-    done = await desk.made(approval.id, breaking(), CLEO, channel="cli")
+    done = await decider.made(approval.id, breaking(), CLEO, channel="cli")
     (broken,) = await events(ledger, What.GLASS_BROKEN)
     work = TellMove.of(broken, version=done.version)
-    change = tell_move(Change(), work, done, desk.directory, now=await ledger.now())
+    change = tell_move(Change(), work, done, decider.directory, now=await ledger.now())
     bodies = [json.loads(str(one["body"])) for one in change.items]
     assert [one["person"] for one in bodies] == ["mara"]
     assert bodies[0]["headline"].startswith("ALARM: Cleo Park broke the glass")
@@ -178,25 +180,27 @@ async def test_everybody_who_was_asked_gets_the_alarm(ledger: Ledger, desk: Desk
     ],
 )
 async def test_nobody_else_breaks_the_glass(
-    ledger: Ledger, desk: Desk, actor: Actor, reason: str, error: type[ApprovalError]
+    ledger: Ledger, decider: Decider, actor: Actor, reason: str, error: type[ApprovalError]
 ) -> None:
     """Not who is asked, nor the requester even if named, nor without a reason, nor by a mail."""
     approval = await with_glass(ledger, break_glass=("cleo", "riley"))
     await frozen(ledger)
-    outcome = await desk.take(approval.id, breaking(reason), actor)
+    outcome = await decider.take(approval.id, breaking(reason), actor)
     with pytest.raises(error):
         outcome.approval_or_raise()
     assert (await ledger.approval(approval.id)).glass is None
     assert len(await events(ledger, What.REFUSED_ANSWER)) == 1
 
 
-async def test_breaking_the_glass_takes_what_an_approval_takes(ledger: Ledger, desk: Desk) -> None:
+async def test_breaking_the_glass_takes_what_an_approval_takes(
+    ledger: Ledger, decider: Decider
+) -> None:
     """Where a yes takes a second factor so does this, and what is over stays over."""
     approval = await with_glass(ledger, second_step=True)
     with pytest.raises(SecondFactorNeeded):
-        await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+        await decider.made(approval.id, breaking(), CLEO, channel="inbox")
     proven = Actor(CLEO, "inbox", assurance=Assurance.SECOND_FACTOR)
-    done = (await desk.take(approval.id, breaking(), proven)).approval_or_raise()
+    done = (await decider.take(approval.id, breaking(), proven)).approval_or_raise()
     assert done.state is State.APPROVED
     with pytest.raises(AlreadyDecided):
-        await desk.made(approval.id, breaking(), CLEO, channel="inbox")
+        await decider.made(approval.id, breaking(), CLEO, channel="inbox")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from builders import paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.due_approvals import DueApprovals
 from signoff.broker.timers.lag import BOUND, Lag, lag
@@ -16,7 +16,7 @@ HOUR = timedelta(hours=1)
 
 
 async def test_the_oldest_counts_until_it_is_done(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock
 ) -> None:
     """Nothing due is no lag; then it grows with the oldest, and a sweep ends it."""
     _, (first,) = await paused(still_ledger, within=HOUR, on_timeout=OnTimeout.STAY)
@@ -29,7 +29,7 @@ async def test_the_oldest_counts_until_it_is_done(
     late = await lag(still_ledger)
     assert late == Lag(HOUR + BOUND, first.id)
     assert f"{first.id} 1h1m ago" in late.problem
-    await DueApprovals(still_desk.roster).once()
+    await DueApprovals(still_decider.roster).once()
     assert await lag(still_ledger) == Lag()
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from builders import CLEO, MARA, NOON, paused, people, present
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.directory.absences import People
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, Record, entries
@@ -109,7 +109,9 @@ async def kept(ledger: Ledger, key: str) -> dict[str, Any]:
     return data
 
 
-async def test_every_script_and_commit_on_the_way_keeps_them(ledger: Ledger, desk: Desk) -> None:
+async def test_every_script_and_commit_on_the_way_keeps_them(
+    ledger: Ledger, decider: Decider
+) -> None:
     """A comment, a claim, an extension, a decision and the resume: none of them loses one."""
     run, (approval,) = await paused(ledger)
     await made_later(ledger, run, approval)
@@ -117,10 +119,10 @@ async def test_every_script_and_commit_on_the_way_keeps_them(ledger: Ledger, des
     assert first > 5
     current = await ledger.current(approval.id)
     assert (current.approval.id, current.run.id) == (approval.id, run.id)
-    await desk.made(approval.id, moves.Comment("Looks fine."), CLEO)
-    await desk.made(approval.id, moves.Claim(timedelta(minutes=5)), MARA)
+    await decider.made(approval.id, moves.Comment("Looks fine."), CLEO)
+    await decider.made(approval.id, moves.Claim(timedelta(minutes=5)), MARA)
     assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
-    after = await desk.approve(approval.id, MARA, channel="cli")
+    after = await decider.approve(approval.id, MARA, channel="cli")
     assert after.state is State.APPROVED
     assert later_count(await kept(ledger, f"approval:{approval.id}")) == first
     assert (await kept(ledger, f"run:{run.id}"))["later"] == {"n": 1}
@@ -134,7 +136,9 @@ async def test_every_script_and_commit_on_the_way_keeps_them(ledger: Ledger, des
     assert (await ledger.pending()) == []
 
 
-async def test_a_record_that_needs_later_rules_is_left_alone(ledger: Ledger, desk: Desk) -> None:
+async def test_a_record_that_needs_later_rules_is_left_alone(
+    ledger: Ledger, decider: Decider
+) -> None:
     """A later release can keep this one from deciding by rules that it does not know."""
     _, (approval,) = await paused(ledger)
     key = f"{ledger.store.prefix}approval:{approval.id}"
@@ -142,7 +146,7 @@ async def test_a_record_that_needs_later_rules_is_left_alone(ledger: Ledger, des
         before = str(await client.get(key)).replace('"needs":1', '"needs":99', 1)
         await client.set(key, before)
     with pytest.raises(RecordUnreadable, match="needs"):
-        await desk.approve(approval.id, MARA, channel="cli")
+        await decider.approve(approval.id, MARA, channel="cli")
     async with ledger.store.translated_client() as client:
         assert await client.get(key) == before
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from builders import CLEO, MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -63,14 +63,14 @@ async def scraped(
 
 
 async def test_the_life_of_an_approval_is_counted(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, found: Metrics
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, found: Metrics
 ) -> None:
     """Run, approval, refusal and decision count once each, with their labels and the time."""
     _, (approval,) = await paused(still_ledger, asked=[MARA])
     clock.advance(timedelta(minutes=7))
     with pytest.raises(NotAnApprover):
-        await still_desk.approve(approval.id, CLEO, channel="email")
-    await still_desk.approve(approval.id, MARA, channel="slack")
+        await still_decider.approve(approval.id, CLEO, channel="email")
+    await still_decider.approve(approval.id, MARA, channel="slack")
     now = counted(found)
     assert now['signoff_runs_submitted_total{app="finance"}'] == 1
     assert now['signoff_approvals_opened_total{app="finance"}'] == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builders import MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
@@ -61,13 +61,13 @@ async def leave_alone(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("harm", [lose_all, scramble, leave_alone], ids=lambda one: one.__name__)
 async def test_the_indexes_come_back(
-    ledger: Ledger, desk: Desk, harm: Callable[[Ledger], Awaitable[None]]
+    ledger: Ledger, decider: Decider, harm: Callable[[Ledger], Awaitable[None]]
 ) -> None:
     """Whatever was lost, moved or put in, they are afterwards as if nothing had been."""
     for _ in range(3):
         _, approvals = await paused(ledger, siblings=2)
-        await desk.reject(approvals[0].id, MARA, channel="email", reason="no")
-    await desk.submit("finance", "hi", user="riley")
+        await decider.reject(approvals[0].id, MARA, channel="email", reason="no")
+    await decider.submit("finance", "hi", user="riley")
     await ledger.claim("deliver.email", limit=1)
     before = await indexes(ledger)
     await harm(ledger)
@@ -79,12 +79,12 @@ async def test_the_indexes_come_back(
     assert await ledger.inbox("ghost") == []
 
 
-async def test_work_that_has_vanished_comes_back(ledger: Ledger, desk: Desk) -> None:
+async def test_work_that_has_vanished_comes_back(ledger: Ledger, decider: Decider) -> None:
     """A run that is queued or answered is worked on, also if its outbox was lost."""
-    queued = await desk.submit("finance", "hi", user="riley")
+    queued = await decider.submit("finance", "hi", user="riley")
     await ledger.commit(Change().ack((await ledger.claim("run.finance")).items[0]))
     answered, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="email")
+    await decider.approve(approval.id, MARA, channel="email")
     for key in await ledger.store.keys("items:"):
         await ledger.store.client.delete(ledger.store.prefix + key)
     await rebuild(ledger)
@@ -95,13 +95,13 @@ async def test_work_that_has_vanished_comes_back(ledger: Ledger, desk: Desk) -> 
     assert resume_item.work == ResumeRun(app="finance", run=answered.id, pause=1)
 
 
-async def test_it_gives_way_to_those_who_work(ledger: Ledger, desk: Desk) -> None:
+async def test_it_gives_way_to_those_who_work(ledger: Ledger, decider: Decider) -> None:
     """Decisions made while it runs stand, each once, and stand in the right index."""
     _, approvals = await paused(ledger, siblings=30)
 
     async def decide() -> None:
         for one in approvals:
-            await desk.approve(one.id, MARA, channel="email")
+            await decider.approve(one.id, MARA, channel="email")
 
     await asyncio.gather(decide(), rebuild(ledger), rebuild(ledger))
     assert await ledger.pending() == []

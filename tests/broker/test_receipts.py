@@ -8,7 +8,7 @@ import pytest
 from joserfc.jwk import OKPKey
 
 from builders import MARA, make_approval, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ def signing(still_ledger: Ledger) -> Ledger:
 
 async def opened(ledger: Ledger, terms: Terms | None = None) -> Approval:
     """Return an approval that a run waits for; routed by these terms, if any."""
-    run = await Desk(ledger, people()).submit("finance", "Reimburse me", user="riley")
+    run = await Decider(ledger, people()).submit("finance", "Reimburse me", user="riley")
     fresh = make_approval(now=await ledger.now())
     origin = fresh.origin.model_copy(update={"run": run.id, "session": run.session})
     approval, events = Approval.open(
@@ -73,12 +73,12 @@ async def test_silence_that_approves_is_signed_by_those_who_can(
     )
     approval = await opened(signing, terms)
     clock.advance(timedelta(hours=2))
-    desk = Desk(signing, people())
+    decider = Decider(signing, people())
     signing.receipts = VERIFIES
     standing = await signing.current(approval.id)
-    assert Due(desk.roster).change(*standing) is None
+    assert Due(decider.roster).change(*standing) is None
     signing.receipts = SIGNS
-    await desk.time_out(approval.id)
+    await decider.time_out(approval.id)
     done = await signing.approval(approval.id)
     assert (done.state, done.decided_by) == (State.APPROVED, ())
     assert VERIFIES.why_refused(done, await signing.now()) == ""
@@ -102,10 +102,10 @@ async def test_what_a_policy_allows_or_denies_is_signed(signing: Ledger) -> None
 
 async def test_the_use_of_a_grant_is_signed(signing: Ledger) -> None:
     """It names the grant, and the person who gave it."""
-    desk = Desk(signing, people())
+    decider = Decider(signing, people())
     first = await opened(signing, GRANTS)
-    await desk.approve(first.id, MARA, channel="cli")
-    grant = await desk.give(first.id, MARA, channel="cli", span=timedelta(hours=1))
+    await decider.approve(first.id, MARA, channel="cli")
+    grant = await decider.give(first.id, MARA, channel="cli", span=timedelta(hours=1))
     second = await opened(signing)
     done = await Grants(signing).decide(second.id, lambda *_: (GRANTS, ["mara"]), people())
     assert done is not None

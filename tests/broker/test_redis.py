@@ -15,7 +15,7 @@ import redis.asyncio
 import redis.exceptions
 
 from builders import CLEO, MARA, paused, people
-from deciding import Desk
+from deciding import Decider
 from services import plain_redis
 from signoff.broker import heartbeat
 from signoff.broker.ledger import audit
@@ -43,10 +43,10 @@ def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
 async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> None:
     """After kill -9 and a new start every commit is there, and the scripts are loaded again."""
     ledger = Ledger(Store.open(server.url))
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     _, approvals = await paused(ledger, siblings=20)
     for one in approvals[:10]:
-        await desk.approve(one.id, MARA, channel="email")
+        await decider.approve(one.id, MARA, channel="email")
     (item, *_) = (await ledger.claim("deliver.email", limit=1)).items
     head = (await audit.verify(ledger.store))[1]
     pid = server.pid
@@ -57,7 +57,7 @@ async def test_what_was_acknowledged_survives_a_kill(server: EmbeddedRedis) -> N
     assert states == [State.APPROVED] * 10 + [State.PENDING] * 10
     await ledger.commit(Change().ack(item))
     await asyncio.gather(
-        *(desk.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[10:])
+        *(decider.reject(one.id, CLEO, channel="email", reason="no") for one in approvals[10:])
     )
     await audit.verify(ledger.store, expect_head=head)
     assert len((await ledger.claim("resume.finance")).items) == 1
@@ -68,13 +68,13 @@ async def test_commits_go_on_across_a_restart(server: EmbeddedRedis) -> None:
     """A Redis that is away for a moment costs its callers a moment, and no commit is doubled."""
     ledger = Ledger(Store.open(server.url))
     _, approvals = await paused(ledger, siblings=30)
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     begun = asyncio.Event()
 
     async def decide(approval_id: str) -> None:
         for _ in range(30):
             try:
-                await desk.approve(approval_id, MARA, channel="email")
+                await decider.approve(approval_id, MARA, channel="email")
             except LedgerUnavailable:
                 continue
             finally:

@@ -10,7 +10,7 @@ import pytest
 
 from archiving import ended
 from builders import CLEO, RILEY, paused
-from deciding import Desk
+from deciding import Decider
 from services import plain_redis
 from signoff.broker.archive.archiver import Archiver
 from signoff.broker.archive.backup import backup, restore
@@ -87,10 +87,10 @@ async def test_what_was_read_before_is_not_read_again(ledger: Ledger) -> None:
 
 
 async def test_a_session_ends_with_the_last_of_its_runs(
-    still_ledger: Ledger, still_desk: Desk, tmp_path: Path
+    still_ledger: Ledger, still_decider: Decider, tmp_path: Path
 ) -> None:
     """When its run is archived; one whose run waits stays, and so does one that was just used."""
-    over, _ = await ended(still_ledger, still_desk, session="over")
+    over, _ = await ended(still_ledger, still_decider, session="over")
     waits, _ = await paused(still_ledger, session="waits")
     now = (await still_ledger.now()).timestamp()
     names = [Name(one.app, one.user, one.session) for one in (over, waits)]
@@ -112,7 +112,7 @@ async def test_a_session_ends_with_the_last_of_its_runs(
 
 
 async def test_sessions_of_an_erased_person_are_gone(
-    still_ledger: Ledger, still_desk: Desk, tmp_path: Path
+    still_ledger: Ledger, still_decider: Decider, tmp_path: Path
 ) -> None:
     """Theirs with what they share; in those of others a placeholder takes the place of the name."""
     files = ArchiveFiles(tmp_path / "archive")

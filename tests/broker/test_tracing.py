@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from builders import CLEO, MARA, paused, present
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
@@ -37,14 +37,17 @@ def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
 
 
 async def test_days_later_the_decision_belongs_to_the_same_trace(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, exporter: InMemorySpanExporter
+    still_ledger: Ledger,
+    still_decider: Decider,
+    clock: VirtualClock,
+    exporter: InMemorySpanExporter,
 ) -> None:
     """The approval brings its context; a refusal is seen, and the resume is linked to the yes."""
     run, (approval,) = await paused(still_ledger, asked=[MARA])
     clock.advance(timedelta(hours=3))
     with pytest.raises(NotAnApprover):
-        await still_desk.approve(approval.id, CLEO, channel="email")
-    await still_desk.approve(approval.id, MARA, channel="slack")
+        await still_decider.approve(approval.id, CLEO, channel="email")
+    await still_decider.approve(approval.id, MARA, channel="slack")
     decided = await still_ledger.approval(approval.id)
     with tracing.span("resume", await still_ledger.run(run.id), follows=[decided]):
         pass

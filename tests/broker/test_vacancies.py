@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from builders import CLEO, MARA, RILEY
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.vacancies import Vacancies
@@ -18,18 +18,18 @@ from signoff.core.policies.policy import Fallback, Policy
 async def test_each_seat_is_told_of_once(ledger: Ledger) -> None:
     """By whichever process sees it first, and again when it was filled in between."""
     directory = Directory([MARA, CLEO, RILEY])
-    desk = Desk(ledger, directory)
+    decider = Decider(ledger, directory)
     rules = [Policy(name="p", ask=("mara",))], Fallback(ask=("cleo",))
-    one, other = (Vacancies(Desk(ledger, directory).roster, *rules) for _ in range(2))
+    one, other = (Vacancies(Decider(ledger, directory).roster, *rules) for _ in range(2))
     assert await one.once() == []
     today = MARA.day(await ledger.now())
     absence = Absence(start=today, end=today + timedelta(days=2))
-    await desk.people.leave(MARA, absence, by="test", more={})
+    await decider.people.leave(MARA, absence, by="test", more={})
     assert [found.seat for found in await one.once()] == ["mara"]
     assert await other.once() == []
-    await desk.people.come_back(MARA, by="test", more={})
+    await decider.people.come_back(MARA, by="test", more={})
     assert await other.once() == []
-    await desk.people.leave(MARA, absence, by="test", more={})
+    await decider.people.leave(MARA, absence, by="test", more={})
     assert [found.seat for found in await one.once()] == ["mara"]
     events = [Event.model_validate_json(text) async for _, text, _ in audit.entries(ledger.store)]
     told = [event for event in events if event.what is What.VACANT]

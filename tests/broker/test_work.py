@@ -61,7 +61,7 @@ OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     What: st.sampled_from(What),
     Bundling: st.sampled_from(Bundling),
     BundleKind: st.sampled_from(BundleKind),
-    tuple[Listed, ...]: st.lists(st.builds(Listed, approval=TEXT, turn=TEXT)).map(tuple),
+    tuple[Listed, ...]: st.lists(st.builds(Listed, approval=TEXT, level_key=TEXT)).map(tuple),
     Milestone: st.sampled_from(Milestone),
 }
 
@@ -137,7 +137,7 @@ def test_what_old_items_said_by_their_keys_is_said_by_their_kind() -> None:
             case CloseCard():
                 assert work.corrects == (name[8:] if "update:" in name else "")
             case SendReminder():
-                assert (work.turn, work.nth) == ("", "now-5")
+                assert (work.level_key, work.nth) == ("", "now-5")
             case TellMove():
                 assert f":{work.move}:{work.version}" in name
             case SendNotice() | AskRequester():

@@ -26,7 +26,7 @@ from structlog.testing import LogCapture
 
 from builders import CLEO, MARA, make_call, make_origin, present
 from channels.writing import Post
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
@@ -209,7 +209,7 @@ class Channels:
     """The stages of the channels over one ledger and a channel that keeps what it delivers."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     directory: Directory
     channel: FakeChannel
     policies: tuple[Policy, ...] = (Policy(name="expenses", ask=("mara",), within="4h"),)
@@ -243,7 +243,7 @@ class Channels:
     @property
     def intake(self) -> Intake:
         """The intake."""
-        return Intake(self.desk, mailbox=MAILBOX)
+        return Intake(self.decider, mailbox=MAILBOX)
 
     async def open(
         self,
@@ -257,7 +257,7 @@ class Channels:
     ) -> Approval:
         """Bring a run to a pause on one call, and put its approval before the router."""
         self.opened += 1
-        run = await self.desk.submit("finance", "please", user=user)
+        run = await self.decider.submit("finance", "please", user=user)
         now = await self.ledger.now()
         approval, events = Approval.open(
             make_origin(run=run.id, session=run.session, user=user),
@@ -296,16 +296,16 @@ class Channels:
 
 
 @pytest.fixture
-def channels(ledger: Ledger, desk: Desk, directory: Directory) -> Channels:
+def channels(ledger: Ledger, decider: Decider, directory: Directory) -> Channels:
     """The stages of the channels; Mara is asked, Cleo is the default."""
     assert {MARA.id, CLEO.id} <= {person.id for person in directory}
-    return Channels(ledger, desk, directory, Post())
+    return Channels(ledger, decider, directory, Post())
 
 
 @pytest.fixture
-def still_channels(still_ledger: Ledger, still_desk: Desk, directory: Directory) -> Channels:
+def still_channels(still_ledger: Ledger, still_decider: Decider, directory: Directory) -> Channels:
     """The same on the virtual clock."""
-    return Channels(still_ledger, still_desk, directory, Post())
+    return Channels(still_ledger, still_decider, directory, Post())
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pydantic import JsonValue
 
 from builders import MARA, make_call, make_origin, people
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
@@ -58,4 +58,4 @@ async def asked(ledger: Ledger, name: str, **args: JsonValue) -> Approval:
 async def given(ledger: Ledger, *, uses: int = 10, span: timedelta = timedelta(hours=4)) -> Grant:
     """Return a grant of Mara's for reimbursements like one of 100."""
     first = await asked(ledger, "first")
-    return await Desk(ledger, people()).give(first.id, MARA, channel="cli", span=span, uses=uses)
+    return await Decider(ledger, people()).give(first.id, MARA, channel="cli", span=span, uses=uses)

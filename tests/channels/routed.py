@@ -1,4 +1,4 @@
-"""One call, played by the router, the timers and the desk, to be held against the simulator."""
+"""One call, played by the router, the timers and the people, held against the simulator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from builders import make_origin
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
@@ -56,7 +56,7 @@ class World:
 async def routed(
     world: World, facts: Facts, url: str, prefix: str, *, start: datetime
 ) -> tuple[Approval, list[str], Happened]:
-    """Let the router, the timers and the desk do it, on a clock of its own.
+    """Let the router, the timers and the decisions do it, on a clock of its own.
 
     Returns:
         The approval at its end, whose answers were refused, and what happened.
@@ -79,12 +79,12 @@ async def routed(
 
 
 class Office:
-    """The router, the timers and the desk, for one call."""
+    """The router, the timers and the decisions, for one call."""
 
     def __init__(self, world: World, ledger: Ledger, clock: VirtualClock) -> None:
         self.ledger, self.clock, self.people = ledger, clock, world.everybody
-        self.desk = Desk(ledger, world.everybody)
-        self.departures = Departures(self.desk.roster)
+        self.decider = Decider(ledger, world.everybody)
+        self.departures = Departures(self.decider.roster)
         self.router = Router(
             ledger,
             policies=world.policies,
@@ -125,7 +125,7 @@ class Office:
                 return
             self.clock.advance(due - self.clock.now())
             if due == approval.next_due:
-                await self.desk.time_out(approval_id)
+                await self.decider.time_out(approval_id)
                 await self.router.drain()
             await self.departures.once()
             await self.router.drain()
@@ -137,7 +137,7 @@ class Office:
             return True
         self.clock.advance(max(said.at - self.clock.now(), timedelta()))
         try:
-            await self.desk.made(approval_id, MOVES[said.says], person)
+            await self.decider.made(approval_id, MOVES[said.says], person)
         except DecisionRefused:
             return False
         await self.router.drain()

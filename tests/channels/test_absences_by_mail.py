@@ -40,7 +40,7 @@ async def signed(channels: Channels) -> AsyncIterator[Says]:
 
 async def absence_of(channels: Channels, person: str = "mara") -> Absence | None:
     """Return the absence that counts now."""
-    found = (await channels.desk.people.directory()).get(person)
+    found = (await channels.decider.people.directory()).get(person)
     return present(found).absence(await channels.ledger.now())
 
 
@@ -114,10 +114,10 @@ async def test_a_channel_that_vouches_for_people_is_believed(channels: Channels)
     """In a channel of one's own it is the platform that says who writes."""
     approval, _ = await channels.ask()
     mara = MARA.model_copy(update={"addresses": {"chat": "u1"}})
-    channels.desk.roster.directory = Directory(
+    channels.decider.roster.directory = Directory(
         [mara, *(one for one in channels.directory if one.id != "mara")]
     )
-    await take_text(channels.desk, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
+    await take_text(channels.decider, "chat", "u1", f"{approval.id} away until {UNTIL}", source="1")
     assert present(await absence_of(channels)).delegate == ""
 
 

@@ -14,7 +14,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
 ) -> None:
     """Only who decided, once, in the thread of the card, with the reason."""
     approval, _ = await channels.ask()
-    await channels.desk.approve(approval.id, MARA, channel="email")
+    await channels.decider.approve(approval.id, MARA, channel="email")
     await channels.delivery.drain()
     run = await channels.ledger.run(approval.origin.run)
     decided = await channels.ledger.approval(approval.id)
@@ -37,7 +37,7 @@ async def test_the_decider_reads_that_the_answer_did_not_reach_the_agent(
 async def test_nobody_is_told_about_a_deadline_that_came_to_nothing(channels: Channels) -> None:
     """Where nobody decided, nobody's answer was lost."""
     approval, _ = await channels.ask()
-    await channels.desk.withdraw(approval.id, by="riley", reason="not needed")
+    await channels.decider.withdraw(approval.id, by="riley", reason="not needed")
     await channels.delivery.drain()
     run = await channels.ledger.run(approval.origin.run)
     ended = await channels.ledger.approval(approval.id)

@@ -224,7 +224,7 @@ async def test_lists_and_complaints_are_dropped(channels: Channels, raw: bytes) 
 async def test_what_comes_after_the_decision_changes_nothing(channels: Channels) -> None:
     """A late bounce of what was decided is only noted."""
     approval, token = await channels.ask()
-    await channels.desk.withdraw(approval.id, by="riley", reason="never mind")
+    await channels.decider.withdraw(approval.id, by="riley", reason="never mind")
     before = await channels.ledger.approval(approval.id)
     await store(channels.ledger, report(token), sender="", recipients=[MAILBOX])
     await channels.intake.drain()

@@ -8,7 +8,7 @@ import pytest
 
 from builders import CLEO, MARA, people
 from channels.conftest import Channels
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.timers.due import Due
 from signoff.channels.pipeline.route import Router
@@ -37,19 +37,22 @@ async def test_the_cards_are_the_same(
     )
     opened = await still_channels.open()
     await router.drain()
-    desk = Desk(ledger, people())
-    desk.due = Due(desk.roster, router.cards if here else None)
+    decider = Decider(ledger, people())
+    decider.due = Due(decider.roster, router.cards if here else None)
     clock.advance(HOUR)
-    await desk.time_out(opened.id)
+    await decider.time_out(opened.id)
     # Who is told without being asked is for the router to find out in any case.
     assert (await ledger.backlog())[stages.ROUTE] == (1 if here else 2)
     await router.drain()
     approval = await ledger.approval(opened.id)
-    assert [(one.person, one.turn) for one in approval.asked] == [(MARA.id, ""), (CLEO.id, "0.1")]
+    assert [(one.person, one.level_key) for one in approval.asked] == [
+        (MARA.id, ""),
+        (CLEO.id, "0.1"),
+    ]
     items = (await ledger.claim(stages.deliver("email"))).items
     assert {item.id.split(":")[0] for item in items} == {"card", "moved"}
     (card,) = [item for item in items if item.body["person"] == CLEO.id]
     assert card.body["token"]
-    assert card.body["turn"] == approval.turn
+    assert card.body["turn"] == approval.level_key
     whats = [event.what for event in await ledger.history(opened.id)]
     assert whats[-2:] == [What.ESCALATED, What.ASKED]

@@ -212,7 +212,7 @@ async def test_what_is_tried_again_is_the_same_message(
     answering(crowd, respond)
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
-    await crowd.desk.approve(approvals[0].id, MARA, channel="inbox", reason="")
+    await crowd.decider.approve(approvals[0].id, MARA, channel="inbox", reason="")
     clock.advance(timedelta(seconds=10))
     await delivery(crowd).drain()
 
@@ -250,7 +250,7 @@ async def test_nobody_is_told_forty_times_how_they_ended(crowd: Channels) -> Non
     await delivery(crowd).drain()
     crowd.channel.delivered.clear()
     for one in approvals:
-        await crowd.desk.approve(one.id, MARA, channel="inbox", reason="")
+        await crowd.decider.approve(one.id, MARA, channel="inbox", reason="")
     await delivery(crowd).drain()
     assert crowd.channel.delivered == []
     assert (await crowd.ledger.backlog())["deliver.email"] == 0
@@ -265,7 +265,7 @@ async def test_the_next_level_does_not_take_the_list_for_a_card(
     approvals = await opened(crowd, 4)
     await delivery(crowd).drain()
     clock.advance(timedelta(hours=1))
-    assert await crowd.desk.time_out(approvals[0].id) is not None
+    assert await crowd.decider.time_out(approvals[0].id) is not None
     await crowd.router.drain()
     await delivery(crowd).drain()
     (asked,) = (await now(crowd, approvals))[0].asked
@@ -280,7 +280,7 @@ async def test_reminders_come_together_too(crowd: Channels, clock: VirtualClock)
     await delivery(crowd).drain()
     clock.advance(timedelta(hours=1))
     for one in approvals:
-        await crowd.desk.time_out(one.id)
+        await crowd.decider.time_out(one.id)
     await crowd.router.drain()
     await delivery(crowd).drain()
     assert sent(crowd) == [(Kind.BUNDLE, 4)] * 2
@@ -335,7 +335,7 @@ def answer(bundle: Message, text: str, *, sender: str = MARA.email, number: int 
 async def taken(crowd: Channels, raw: bytes) -> None:
     """Take a mail of a person in, and deliver what follows."""
     await store(crowd.ledger, raw, sender=MARA.email, recipients=())
-    await Intake(crowd.desk, mailbox=MAILBOX).drain()
+    await Intake(crowd.decider, mailbox=MAILBOX).drain()
     await delivery(crowd).drain()
 
 
@@ -412,7 +412,7 @@ async def test_a_bundle_that_bounces_is_refused_for_each(
         returned = returned.replace("<signoff.", "<signoff.a", 1)
 
     await store(crowd.ledger, bounced(to, returned), sender="", recipients=())
-    await Intake(crowd.desk, mailbox=MAILBOX, key=key).drain()
+    await Intake(crowd.decider, mailbox=MAILBOX, key=key).drain()
 
     problems = {one.asked[0].problem for one in await now(crowd, approvals)}
     forged = by == "forged message id"

@@ -238,8 +238,8 @@ async def test_the_operator_hands_on_and_reminds(office: Channels) -> None:
     """The former holder is told; those who are awaited get a reminder with a fresh token."""
     approval, _ = await cards(office)
     root = Operator(name="root (cli)")
-    await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="ill"), root)
-    await office.desk.made(approval.id, moves.Remind(), root)
+    await office.decider.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="ill"), root)
+    await office.decider.made(approval.id, moves.Remind(), root)
     office.channel.delivered.clear()
     await office.router.drain()
     await office.delivery.drain()
@@ -257,9 +257,9 @@ async def test_a_claim_that_ran_out_is_released_by_the_clockwork(
 ) -> None:
     """Half an hour later anybody may decide again, and the audit says why."""
     approval, _ = await still_channels.ask()
-    await still_channels.desk.made(approval.id, moves.Claim(), MARA)
+    await still_channels.decider.made(approval.id, moves.Claim(), MARA)
     clock.advance(timedelta(minutes=29))
-    reconciler = Reconciler(still_channels.desk.roster)
+    reconciler = Reconciler(still_channels.decider.roster)
     assert await reconciler.once() == 0
     clock.advance(timedelta(minutes=1))
     await reconciler.once()

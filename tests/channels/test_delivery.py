@@ -102,7 +102,7 @@ async def test_a_card_of_what_has_ended_is_not_sent(channels: Channels) -> None:
     """Nobody gets a question that is settled."""
     approval = await channels.open()
     await channels.router.drain()
-    await channels.desk.withdraw(approval.id, by="riley", reason="")
+    await channels.decider.withdraw(approval.id, by="riley", reason="")
 
     await channels.delivery.drain()
 
@@ -128,7 +128,7 @@ async def test_everybody_who_was_asked_is_told_how_it_ended(channels: Channels) 
     """The decider reads that it was recorded, the other that nothing is left to do."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
-    await channels.desk.approve(approval.id, MARA, channel="email", reason="fine by me")
+    await channels.decider.approve(approval.id, MARA, channel="email", reason="fine by me")
     channels.channel.delivered.clear()
 
     await channels.delivery.drain()
@@ -146,7 +146,7 @@ async def test_a_rejection_is_told_with_its_reason(channels: Channels) -> None:
     """The other person reads who rejected it and why."""
     channels.policies = BOTH
     approval, _ = await channels.ask()
-    await channels.desk.reject(approval.id, CLEO, channel="cli", reason="over budget")
+    await channels.decider.reject(approval.id, CLEO, channel="cli", reason="over budget")
     channels.channel.delivered.clear()
 
     await channels.delivery.drain()
@@ -162,7 +162,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
     channels = still_channels
     approval, _ = await channels.ask()
     clock.advance(timedelta(hours=5))
-    await channels.desk.time_out(approval.id)
+    await channels.decider.time_out(approval.id)
     await channels.delivery.drain()
 
     message = channels.channel.delivered[-1]
@@ -173,7 +173,7 @@ async def test_a_time_out_is_told(still_channels: Channels, clock: VirtualClock)
 async def test_a_withdrawal_is_told(channels: Channels) -> None:
     """When the requester takes it back, those who were asked need not answer any more."""
     approval, _ = await channels.ask()
-    await channels.desk.withdraw(approval.id, by="riley", reason="bought it myself")
+    await channels.decider.withdraw(approval.id, by="riley", reason="bought it myself")
     await channels.delivery.drain()
 
     message = channels.channel.delivered[-1]
@@ -189,7 +189,7 @@ async def test_who_never_got_the_card_gets_no_news_of_it(
     channels.channel = FakeChannel(respond=lambda _: Retry(0, "busy"))
     approval = await channels.open()
     await channels.router.drain()
-    await channels.desk.reject(
+    await channels.decider.reject(
         (await channels.ledger.approval(approval.id)).id, MARA, channel="cli", reason=""
     )
     for _ in range(8):
@@ -211,7 +211,7 @@ async def test_an_outcome_that_overtakes_its_card_waits_for_it(
     (card,) = (await channels.ledger.claim("deliver.email")).items
 
     async def answered_at_once(messages: Sequence[Message]) -> list[Result]:
-        await channels.desk.approve(approval.id, MARA, channel="email")
+        await channels.decider.approve(approval.id, MARA, channel="email")
         await delivery.drain()
         return [Delivered("receipt")] * len(messages)
 

@@ -11,7 +11,7 @@ import pytest
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_levels import DAN, Floor, level
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.hand_over import hand_over, waits_for
 from signoff.broker.timers.departures import AGAIN, Departures
 from signoff.core.approvals.approval import Approval, State
@@ -28,26 +28,26 @@ Open = Callable[..., Awaitable[tuple["Office", Approval]]]
 class Office(Floor):
     """A floor whose clockwork looks who has gone, too."""
 
-    looks_as: Desk | None = None
+    looks_as: Decider | None = None
     departures: Departures
 
     @property
-    def desk(self) -> Desk:
+    def decider(self) -> Decider:
         """Makes the moves."""
-        return self.channels.desk
+        return self.channels.decider
 
     async def leave(self, person: Person, delegate: str = "", days: int = 3) -> None:
         """Say that somebody is away from today on, and let others be asked."""
-        now = await self.desk.ledger.now()
+        now = await self.decider.ledger.now()
         today = person.day(now)
         absence = Absence(start=today, end=today + timedelta(days=days), delegate=delegate)
-        await self.desk.people.leave(person, absence, by="test", more={})
+        await self.decider.people.leave(person, absence, by="test", more={})
         await self.look()
 
     async def look(self) -> None:
         """Look who has gone, and deliver what follows."""
-        if self.desk is not self.looks_as:
-            self.looks_as, self.departures = self.desk, Departures(self.desk.roster)
+        if self.decider is not self.looks_as:
+            self.looks_as, self.departures = self.decider, Departures(self.decider.roster)
         await self.departures.once()
         await self.settle()
 
@@ -63,8 +63,8 @@ class Office(Floor):
     async def restart(self, people: Iterable[Person]) -> None:
         """Start anew with these people."""
         left = Directory(people)
-        desk = Desk(self.channels.ledger, left)
-        self.channels = replace(self.channels, desk=desk, directory=left)
+        decider = Decider(self.channels.ledger, left)
+        self.channels = replace(self.channels, decider=decider, directory=left)
         await self.look()
 
 
@@ -89,10 +89,10 @@ async def test_the_delegate_shares_the_place(opened: Open) -> None:
     assert here.ballot.need == 2
     assert here.ballot.own == ("mara", "dan", "cleo")
     assert ("dan", "card") in [(one, kind.value) for one, kind in office.told()]
-    await office.desk.approve(approval.id, DAN, channel="cli")
+    await office.decider.approve(approval.id, DAN, channel="cli")
     with pytest.raises(NotAnApprover, match="in Mara Lind's place already"):
-        await office.desk.approve(approval.id, MARA, channel="cli")
-    after = await office.desk.approve(approval.id, CLEO, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
+    after = await office.decider.approve(approval.id, CLEO, channel="cli")
     assert (after.state, after.decided_by) == (State.APPROVED, ("dan", "cleo"))
 
 
@@ -100,9 +100,9 @@ async def test_two_who_share_a_place_are_not_two(opened: Open) -> None:
     """Somebody who is away and their delegate cannot make up a quorum between them."""
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     with pytest.raises(NotAnApprover):
-        await office.desk.approve(approval.id, DAN, channel="cli")
+        await office.decider.approve(approval.id, DAN, channel="cli")
     assert (await office.now(approval)).state is State.PENDING
 
 
@@ -116,7 +116,7 @@ async def test_without_a_delegate_the_next_level_is_asked_at_once(opened: Open) 
         one.why for one in await office.channels.events(approval) if one.what is What.ESCALATED
     )
     assert "Mara Lind is away until" in why
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     assert (await office.now(approval)).state is State.APPROVED
 
 
@@ -126,7 +126,7 @@ async def test_where_enough_are_left_nothing_goes_on(opened: Open) -> None:
     await office.leave(MARA)
     here = await office.now(approval)
     assert (here.level, here.absent) == (0, ("mara",))
-    await office.desk.people.come_back(MARA, by="test", more={})
+    await office.decider.people.come_back(MARA, by="test", more={})
     await office.look()
     assert (await office.now(approval)).absent == ()
 
@@ -148,7 +148,7 @@ async def test_a_no_that_leaves_too_few(opened: Open) -> None:
     )
     await office.leave(CLEO)
     assert (await office.now(approval)).level == 0
-    await office.desk.reject(approval.id, MARA, channel="cli")
+    await office.decider.reject(approval.id, MARA, channel="cli")
     await office.settle()
     whats = [one.what for one in await office.channels.events(approval)]
     assert What.UNROUTABLE in whats
@@ -157,13 +157,13 @@ async def test_a_no_that_leaves_too_few(opened: Open) -> None:
 async def test_the_claim_of_somebody_who_goes_ends(opened: Open) -> None:
     """Their delegate does not wait for it to run out; a claim that they make later holds."""
     office, approval = await opened(level("mara"))
-    await office.desk.made(approval.id, Claim(), MARA)
+    await office.decider.made(approval.id, Claim(), MARA)
     await office.leave(MARA, "dan")
     assert (await office.now(approval)).claimed is None
-    await office.desk.made(approval.id, Claim(), MARA)
+    await office.decider.made(approval.id, Claim(), MARA)
     await office.look()
     with pytest.raises(Claimed):
-        await office.desk.approve(approval.id, DAN, channel="cli")
+        await office.decider.approve(approval.id, DAN, channel="cli")
 
 
 async def test_who_was_deleted_is_passed_over(opened: Open) -> None:
@@ -179,13 +179,13 @@ async def test_who_is_not_active_any_more_is_passed_over(opened: Open) -> None:
     """Their claim ends, the next level is asked at once, and nothing of theirs decides."""
     office, approval = await opened(level("mara"), level("cleo"))
     await office.look()
-    await office.desk.made(approval.id, Claim(), MARA)
+    await office.decider.made(approval.id, Claim(), MARA)
     await office.deactivate("mara")
     here = await office.now(approval)
     assert (here.level, here.ballot.own, here.claimed) == (1, ("cleo",), None)
     for move in (Approve(), Claim(), Reassign(of=MARA, to=DAN, reason="me")):
         with pytest.raises(NotAnApprover, match="Mara Lind is not active any more"):
-            await office.desk.made(approval.id, move, MARA)
+            await office.decider.made(approval.id, move, MARA)
     events = await office.channels.events(approval)
     assert any("Mara Lind is not active any more" in one.why for one in events)
 
@@ -200,27 +200,29 @@ async def test_a_new_manager_stands_in_for_one_who_has_left(opened: Open) -> Non
         if one.id != "dan"
     ]
     left = Directory(people)
-    desk = Desk(office.channels.ledger, left)
-    office.channels = replace(office.channels, desk=desk, directory=left)
+    decider = Decider(office.channels.ledger, left)
+    office.channels = replace(office.channels, decider=decider, directory=left)
     await office.look()
     here = await office.now(approval)
     assert (here.level, here.ballot.awaited) == (0, ("dan", "cleo"))
-    after = await desk.approve(approval.id, CLEO, channel="cli")
+    after = await decider.approve(approval.id, CLEO, channel="cli")
     assert after.state is State.APPROVED
 
 
 async def test_a_process_with_old_settings_takes_nobody_for_gone(opened: Open) -> None:
     """During a deployment those who have started last judge who has left."""
     office, _ = await opened(level("cleo"))
-    old = Departures(Desk(office.channels.ledger, Directory([CLEO, DAN])).roster)
+    old = Departures(Decider(office.channels.ledger, Directory([CLEO, DAN])).roster)
     assert await old.once() == 0
-    await Departures(office.desk.roster).once()
+    await Departures(office.decider.roster).once()
     approval = await office.channels.open(session="other", confirmation="adk-2")
     await office.settle()
-    await office.desk.made(approval.id, Reassign(of=CLEO, to=MARA, reason="hers"), CLEO)
+    await office.decider.made(approval.id, Reassign(of=CLEO, to=MARA, reason="hers"), CLEO)
     office.clock.advance(AGAIN)
     assert await old.once() == 0
-    assert await Departures(Desk(office.channels.ledger, Directory([CLEO, DAN])).roster).once() == 1
+    assert (
+        await Departures(Decider(office.channels.ledger, Directory([CLEO, DAN])).roster).once() == 1
+    )
 
 
 async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
@@ -228,10 +230,10 @@ async def test_the_place_is_handed_over_for_good(opened: Open) -> None:
     office, approval = await opened(level("mara"))
     waiting = await waits_for(office.channels.ledger, "mara")
     assert [one.id for one in waiting] == [approval.id]
-    handed = await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
+    handed = await hand_over(office.decider, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
     assert [one.id for one in handed.done] == [approval.id]
     assert (await office.now(approval)).ballot.own == ("cleo",)
-    again = await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
+    again = await hand_over(office.decider, waiting, Actor(MARA, "cli"), of=MARA, to=CLEO)
     assert "went to Cleo Park" in again.refused[0][1]
 
 
@@ -240,8 +242,8 @@ async def test_after_the_offer_it_can_still_be_handed_over(opened: Open) -> None
     office, approval = await opened(level("mara", "cleo", quorum=2))
     await office.leave(MARA, "dan")
     waiting = await waits_for(office.channels.ledger, "mara")
-    await hand_over(office.desk, waiting, Actor(MARA, "cli"), of=MARA, to=DAN)
+    await hand_over(office.decider, waiting, Actor(MARA, "cli"), of=MARA, to=DAN)
     here = await office.now(approval)
     assert ({*here.ballot.own}, here.ballot.need) == ({"dan", "cleo"}, 2)
-    await office.desk.approve(approval.id, DAN, channel="cli")
+    await office.decider.approve(approval.id, DAN, channel="cli")
     assert (await office.now(approval)).state is State.PENDING

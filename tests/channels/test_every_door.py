@@ -20,7 +20,7 @@ from builders import CLEO, MARA, RILEY, paused
 from channels.slack.office import view_submission
 from channels.slack.workspace import TEAM
 from cli.conftest import SETTINGS as TOML
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.api_tokens import create
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -69,24 +69,24 @@ class House:
     """One ledger, and every door that leads to it."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     folder: Path
     toml: Path
 
     async def text(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer by a channel that only knows text."""
         words = "approve" if yes else f"reject: {NO}"
-        await take_text(self.desk, "chat", who.id, f"{one.id} {words}", source="1")
+        await take_text(self.decider, "chat", who.id, f"{one.id} {words}", source="1")
 
     async def mail(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer as the words of a mail whose author is proven."""
         answer = Answer(Holder(one.id, who.id, "email"), "t", "1", "", Change())
-        await Answers(self.desk).take(answer, "approve" if yes else f"reject: {NO}")
+        await Answers(self.decider).take(answer, "approve" if yes else f"reject: {NO}")
 
     async def slack(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer by a modal of Slack."""
         web = SlackWeb(SlackSettings(bot_token=SecretStr("xoxb-none")))
-        handler = SlackHandler(self.desk, web, Identities(web, STAFF))
+        handler = SlackHandler(self.decider, web, Identities(web, STAFF))
         view = {
             "callback_id": "signoff.approve" if yes else "signoff.reject",
             "private_metadata": Reference(approval=one.id, digest=short_digest(one.digest)).text(),
@@ -100,7 +100,7 @@ class House:
         factors = Factors(self.ledger, SETTINGS.secret_key)
         otp = pyotp.parse_uri(await factors.enroll(who, by="test"))
         app = make_gateway(self.ledger)
-        app.include_router(make_inbox_router(self.desk, SETTINGS))
+        app.include_router(make_inbox_router(self.decider, SETTINGS))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as http:
             browser = Browser(http, {who.id: otp}, self.ledger)
@@ -117,7 +117,7 @@ class House:
         scopes = frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE})
         token, _ = await create(self.ledger, scopes=scopes, by="test", person=who.id)
         app = make_gateway(self.ledger)
-        app.mount(PATH, make_rest(self.desk))
+        app.mount(PATH, make_rest(self.decider))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=f"http://gw{PATH}/") as http:
             await http.post(
@@ -135,7 +135,7 @@ class House:
         )
         caller = Caller("test", frozenset({"riley"}), None, who, "")
         with suppress(Problem, SignoffError):
-            await Answering(self.desk, self.ledger).take(caller, about, [given])
+            await Answering(self.decider, self.ledger).take(caller, about, [given])
 
     async def cli(self, one: Approval, who: Person, *, yes: bool) -> None:
         """Answer at the command line."""
@@ -164,7 +164,7 @@ def house(ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path) -> House:
     toml = tmp_path / "signoff.toml"
     parts = {"agents": tmp_path, "redis": redis_url, "prefix": prefix, "smtp": 1}
     toml.write_text(TOML.format(**parts))
-    return House(ledger, Desk(ledger, STAFF), tmp_path, toml)
+    return House(ledger, Decider(ledger, STAFF), tmp_path, toml)
 
 
 async def plain(_: House, __: Approval) -> None:
@@ -173,12 +173,12 @@ async def plain(_: House, __: Approval) -> None:
 
 async def decided(house: House, one: Approval) -> None:
     """Let Cleo be faster."""
-    await house.desk.reject(one.id, CLEO, channel="cli", reason="no")
+    await house.decider.reject(one.id, CLEO, channel="cli", reason="no")
 
 
 async def claimed(house: House, one: Approval) -> None:
     """Let Cleo reserve it."""
-    await house.desk.made(one.id, moves.Claim(), CLEO)
+    await house.decider.made(one.id, moves.Claim(), CLEO)
 
 
 async def late(house: House, one: Approval) -> None:
@@ -222,7 +222,7 @@ async def test_every_door_leaves_the_same_in_the_audit(house: House, door: str, 
 async def test_nobody_decides_who_has_left_the_directory(house: House, door: str) -> None:
     """By whatever they still hold: a token, a button, an API token, a caller's identity."""
     _, (one,) = await paused(house.ledger, asked=[MARA])
-    house.desk = Desk(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
+    house.decider = Decider(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
     text = house.toml.read_text()
     start, end = text.index("[[people]]"), text.index('[[people]]\nid = "cleo"')
     house.toml.write_text((text[:start] + text[end:]).replace('"mara", ', ""))
@@ -236,9 +236,9 @@ async def test_a_session_of_somebody_who_has_left_is_worth_nothing(house: House)
     await paused(house.ledger, asked=[MARA])
     otp = pyotp.parse_uri(await Factors(house.ledger, SETTINGS.secret_key).enroll(MARA, by="test"))
     before = make_gateway(house.ledger)
-    before.include_router(make_inbox_router(house.desk, SETTINGS))
+    before.include_router(make_inbox_router(house.decider, SETTINGS))
     after = make_gateway(house.ledger)
-    left = Desk(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
+    left = Decider(house.ledger, Directory(who for who in STAFF if who.id != "mara"))
     after.include_router(make_inbox_router(left, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(before), base_url=ORIGIN) as http:
         await Browser(http, {"mara": otp}, house.ledger).sign_in(MARA)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, RILEY, people
 from channels import granting
 from channels.conftest import Channels
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.timers.reconciler import Reconciler
@@ -106,7 +106,7 @@ async def lived(
     prefix = f"{{test-{secrets.token_hex(4)}}}:"
     ledger = Ledger(Store.open(redis_url, prefix=prefix, clock=clock))
     try:
-        desk = Desk(ledger, rules.everybody)
+        decider = Decider(ledger, rules.everybody)
         router = Router(
             ledger,
             policies=rules.policies,
@@ -115,8 +115,8 @@ async def lived(
             channels=rules.channel_names,
             owners=rules.owners,
         )
-        opened = await Channels(ledger, desk, rules.everybody, FakeChannel()).open(**call)
-        clockwork = Reconciler(desk.roster, cards=router.cards if here else None)
+        opened = await Channels(ledger, decider, rules.everybody, FakeChannel()).open(**call)
+        clockwork = Reconciler(decider.roster, cards=router.cards if here else None)
         await router.drain()
         while (now := await ledger.approval(opened.id)).state is State.PENDING and now.next_due:
             assert now.next_due > clock.now(), "it was due, and nothing was done"
@@ -159,7 +159,7 @@ def test_what_is_foretold_is_what_happens(
     cards = {(one.person, one.channel, one.address) for s in timeline.steps for one in s.asked}
     assert cards == {(one.person, one.channel, one.address) for one in approval.asked}
     assert timeline.end_at == (approval.decision.at if approval.decision else None)
-    assert timeline.rungs[-1].seats == tuple(
+    assert timeline.levels[-1].seats == tuple(
         one for one in approval.seats if (one.level, one.round) == (approval.level, approval.round)
     )
     ends = {State.PENDING: "stay", State.APPROVED: "approve", State.TIMED_OUT: "reject"}
@@ -180,7 +180,7 @@ async def test_a_queue_takes_turns_at_a_later_level(redis_url: str, here: bool) 
     assert approval.state is State.TIMED_OUT
     asked = [one.more["people"] for one in events if one.what is What.ESCALATED]
     timeline = timeline_of(rules, facts, start=NOON)
-    assert [list(rung.people) for rung in timeline.rungs[1:]] == asked
+    assert [list(level.people) for level in timeline.levels[1:]] == asked
     # Tom stands in for Cleo, who is away.
     assert asked == [["olga"], ["tom"], ["mara"], ["mara"], ["olga"]]
 
@@ -237,8 +237,8 @@ async def test_a_call_that_a_grant_covers(still_ledger: Ledger) -> None:
 
     done = await granting.asked(still_ledger, "second", amount=200)
     assert (done.state, line(200).end.value) == (State.APPROVED, "approve")
-    assert (line(200).rungs, line(200).end_at) == ((), NOON)
+    assert (line(200).levels, line(200).end_at) == ((), NOON)
     assert foretold(line(200)) == happened(await still_ledger.history(done.id))
     done = await granting.asked(still_ledger, "third", amount=501)
     assert (done.state, line(501).end.value) == (State.PENDING, "reject")
-    assert [rung.people for rung in line(501).rungs] == [("mara",)]
+    assert [level.people for level in line(501).levels] == [("mara",)]

@@ -61,7 +61,7 @@ async def client(office: Channels, **token: Any) -> httpx.AsyncClient:
     scopes = frozenset(token.pop("scopes", OF_PEOPLE))
     text, _ = await create(office.ledger, scopes=scopes, by="test", **token)
     app = make_gateway(office.ledger)
-    app.mount(PATH, make_rest(office.desk))
+    app.mount(PATH, make_rest(office.decider))
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app),
         base_url=f"http://gw{PATH}/",

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from builders import CLEO, MARA, people
 from channels.granting import EXPENSES, RULES, asked, given, opened, router
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.rebuild import rebuild
@@ -101,7 +101,7 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
     rules = router(ledger)._rules_of
     done, revoked = await asyncio.gather(
         asyncio.gather(*(grants.decide(call.id, rules, people()) for call in calls[:10])),
-        Desk(ledger, people()).take_back(grant.id, by="olga", why="enough"),
+        Decider(ledger, people()).take_back(grant.id, by="olga", why="enough"),
     )
     assert revoked.revoked_by == "olga"
     assert sum(one is not None for one in done) == revoked.used
@@ -110,7 +110,7 @@ async def test_nothing_is_decided_by_it_after_it_was_revoked(ledger: Ledger) -> 
     trail = [event.what for event in await ledger.history(grant.approval)]
     assert trail[-1] is What.GRANT_REVOKED
     with pytest.raises(GrantRefused, match="revoked already"):
-        await Desk(ledger, people()).take_back(grant.id, by="olga", why="twice")
+        await Decider(ledger, people()).take_back(grant.id, by="olga", why="twice")
 
 
 async def test_it_ends_by_the_clock_of_the_commit(
@@ -143,13 +143,13 @@ async def test_the_same_call_waits_where_the_policy_allows_no_grants_any_more(
 async def test_nobody_else_gives_one(ledger: Ledger) -> None:
     """Not asked, not named, too far: nothing is done, and the call still waits."""
     first = await asked(ledger, "first")
-    desk, grants = Desk(ledger, people()), Grants(ledger)
+    decider, grants = Decider(ledger, people()), Grants(ledger)
     with pytest.raises(NotAnApprover):
-        await desk.give(first.id, CLEO, channel="cli", span=HOUR)
+        await decider.give(first.id, CLEO, channel="cli", span=HOUR)
     with pytest.raises(GrantRefused, match="8h at most"):
-        await desk.give(first.id, MARA, channel="cli", span=9 * HOUR)
+        await decider.give(first.id, MARA, channel="cli", span=9 * HOUR)
     with pytest.raises(GrantRefused, match="limit"):
-        await desk.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
+        await decider.give(first.id, MARA, channel="cli", span=HOUR, limit="args.amount <")
     assert (await ledger.approval(first.id)).state is State.PENDING
     assert await grants.all() == []
     with pytest.raises(GrantNotFound):
@@ -161,7 +161,10 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
     first = await asked(ledger, "first")
     grants = Grants(ledger)
     tries = await asyncio.gather(
-        *(Desk(ledger, people()).give(first.id, MARA, channel="cli", span=HOUR) for _ in range(5)),
+        *(
+            Decider(ledger, people()).give(first.id, MARA, channel="cli", span=HOUR)
+            for _ in range(5)
+        ),
         return_exceptions=True,
     )
     assert len([one for one in tries if not isinstance(one, Exception)]) == 1
@@ -172,13 +175,13 @@ async def test_one_call_gives_one_grant(ledger: Ledger) -> None:
 
 async def test_one_can_be_given_after_the_yes_but_not_after_a_no(ledger: Ledger) -> None:
     """The approver may say so later; a call that was rejected gives none."""
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     yes, no = await asked(ledger, "yes"), await asked(ledger, "no")
-    await desk.approve(yes.id, MARA, channel="email")
-    await desk.reject(no.id, MARA, channel="email", reason="too dear")
-    assert (await desk.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
+    await decider.approve(yes.id, MARA, channel="email")
+    await decider.reject(no.id, MARA, channel="email", reason="too dear")
+    assert (await decider.give(yes.id, MARA, channel="cli", span=HOUR)).uses == RULES.most
     with pytest.raises(AlreadyDecided, match="rejected by"):
-        await desk.give(no.id, MARA, channel="cli", span=HOUR)
+        await decider.give(no.id, MARA, channel="cli", span=HOUR)
 
 
 async def test_its_indexes_can_be_made_anew(ledger: Ledger) -> None:

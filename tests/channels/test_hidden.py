@@ -179,10 +179,10 @@ def test_a_grant_hides_what_its_approval_hid() -> None:
 @pytest.fixture
 async def client(channels: Channels) -> AsyncIterator[httpx.AsyncClient]:
     """A program of Mara's that uses the API."""
-    desk = channels.desk
-    token, _ = await create(desk.ledger, scopes=OF_PEOPLE, by="test", person="mara")
-    app = make_gateway(desk.ledger)
-    app.mount(PATH, make_rest(desk, lambda _: True))
+    decider = channels.decider
+    token, _ = await create(decider.ledger, scopes=OF_PEOPLE, by="test", person="mara")
+    app = make_gateway(decider.ledger)
+    app.mount(PATH, make_rest(decider, lambda _: True))
     headers = {"Authorization": f"Bearer {token}"}
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(

@@ -13,7 +13,7 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import MAILBOX, Channels, Sink, SinkFactory
 from channels.writing import Post
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import CloseCard, Purpose, SendCard, SendStatus, purpose_of
@@ -63,7 +63,7 @@ class Firm:
         queues = [Queue(name="audit", members=("ann",))]
         channels.directory = Directory([MARA, CLEO, RILEY, ANN], queues=queues)
         channels.policies = (usual(),)
-        channels.desk = Desk(channels.ledger, channels.directory)
+        channels.decider = Decider(channels.ledger, channels.directory)
         self.channels, self.ledger = channels, channels.ledger
         self.notifications = Notifications(wait)
         self.channel: FakeChannel = Post()
@@ -133,7 +133,7 @@ async def test_from_the_opening_to_the_end(firm: Firm) -> None:
     assert told(begun) == [("ann", waits), ("riley", waits)]
     (card,) = [one for one in begun if one.kind is Kind.CARD]
     assert card.person == "mara"
-    await firm.channels.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email", reason="fine")
     decided = await firm.work()
     outcome = "Mara Lind approved reimburse"
     assert told(decided) == [("ann", outcome), ("riley", outcome)]
@@ -172,14 +172,14 @@ async def test_an_escalation_is_told_with_its_reason(firm: Firm, clock: VirtualC
     approval = await firm.channels.open()
     await firm.work()
     clock.advance(timedelta(hours=1))
-    await firm.channels.desk.time_out(approval.id)
+    await firm.channels.decider.time_out(approval.id)
     news = await firm.work()
     headline = "reimburse was escalated to Cleo Park"
     assert told(news) == [("ann", headline), ("riley", headline)]
     (riley,) = [one for one in news if one.person == "riley"]
     assert "Mara Lind did not decide within 1 h" in riley.text
     clock.advance(timedelta(hours=1))
-    await firm.channels.desk.time_out(approval.id)
+    await firm.channels.decider.time_out(approval.id)
     over = "The time to decide on reimburse is over"
     assert told(await firm.work()) == [("ann", over), ("riley", over)]
 
@@ -188,7 +188,7 @@ async def test_a_refusal_comes_with_its_reason(firm: Firm) -> None:
     """And the end of the run is no further message: nothing was done."""
     approval = await firm.channels.open()
     await firm.work()
-    await firm.channels.desk.reject(approval.id, MARA, channel="email", reason="too expensive")
+    await firm.channels.decider.reject(approval.id, MARA, channel="email", reason="too expensive")
     news = await firm.work()
     (riley,) = [one for one in news if one.person == "riley"]
     assert riley.headline == "Mara Lind rejected reimburse"
@@ -202,7 +202,7 @@ async def test_a_failure_is_told(firm: Firm) -> None:
     """To the requester, who would wait for the result otherwise."""
     approval = await firm.channels.open()
     await firm.work()
-    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email")
     await firm.work()
     await firm.fail(approval, "the session is gone")
     news = await firm.work()
@@ -220,7 +220,7 @@ async def test_by_default_there_is_one_message_about_one_request(
     firm.channels.policies = (Policy(name="expenses", ask=("mara",), within="4h"),)
     approval = await firm.channels.open()
     assert told(await firm.work()) == []
-    await firm.channels.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email", reason="fine")
     assert await firm.work() == [], "it waits for the result"
     await firm.run_it(approval, text="It is paid.")
     news = await firm.work()
@@ -245,7 +245,7 @@ async def test_a_slow_call_is_told_in_two_messages(
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     approval = await firm.channels.open()
     await firm.work()
-    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email")
     assert told(await firm.work()) == [("ann", "Mara Lind approved reimburse")], (
         "Ann waits for none"
     )
@@ -269,7 +269,7 @@ async def test_where_the_agent_says_nothing_the_decision_is_told(
     firm = Firm(still_channels, wait=timedelta(seconds=15))
     approval = await firm.channels.open()
     await firm.work()
-    await firm.channels.desk.reject(approval.id, MARA, channel="email", reason="no")
+    await firm.channels.decider.reject(approval.id, MARA, channel="email", reason="no")
     assert "mara" not in [one.person for one in await firm.work()]
     await firm.run_it(approval)
     clock.advance(timedelta(seconds=15))
@@ -282,7 +282,7 @@ async def test_what_is_no_news_any_more_is_not_told(firm: Firm) -> None:
     approval = await firm.channels.open()
     router = firm.channels.router
     await router.drain()
-    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email")
     outcome = "Mara Lind approved reimburse"
     assert told(await firm.work()) == [("ann", outcome), ("riley", outcome)]
 
@@ -297,7 +297,7 @@ async def test_who_is_informed_and_asked_gets_a_card_alone(firm: Firm) -> None:
         ("mara", Kind.CARD),
         ("riley", Kind.STATUS),
     ]
-    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email")
     ended = await firm.work()
     assert sorted((one.person, one.kind) for one in ended) == [
         ("cleo", Kind.OUTCOME),
@@ -311,7 +311,7 @@ async def test_the_informed_cannot_vote(firm: Firm) -> None:
     approval = await firm.channels.open()
     await firm.work()
     with pytest.raises(DecisionRefused, match="not asked"):
-        await firm.channels.desk.approve(approval.id, ANN, channel="inbox")
+        await firm.channels.decider.approve(approval.id, ANN, channel="inbox")
 
 
 async def test_a_stranger_reads_neither_arguments_nor_results(firm: Firm) -> None:
@@ -319,7 +319,7 @@ async def test_a_stranger_reads_neither_arguments_nor_results(firm: Firm) -> Non
     firm.notifications = replace(firm.notifications, requester_domains=("partner.example",))
     approval = await firm.channels.open(user="kim@partner.example", amount=2500, iban="DE02 1203")
     begun = await firm.work()
-    await firm.channels.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email", reason="fine")
     decided = await firm.work()
     await firm.run_it(approval, result='"s3cret"', text="The s3cret is out.")
     done = await firm.work()
@@ -346,7 +346,7 @@ async def test_work_that_is_done_twice_tells_once(firm: Firm, clock: VirtualCloc
     """The router that lost its lease commits nothing, and the same cause puts the same work in."""
     approval = await firm.channels.open()
     await firm.work()
-    await firm.channels.desk.approve(approval.id, MARA, channel="email")
+    await firm.channels.decider.approve(approval.id, MARA, channel="email")
     first = (await firm.ledger.claim("route", lease=10)).items
     clock.advance(timedelta(seconds=11))
     second = (await firm.ledger.claim("route", lease=10)).items
@@ -447,7 +447,7 @@ class MailRoom:
 
     async def read(self) -> None:
         """Work through what has come in."""
-        await Intake(self.channels.desk, mailbox=MAILBOX).drain()
+        await Intake(self.channels.decider, mailbox=MAILBOX).drain()
         await self.work()
 
     def raw(self, sender: str, to: str, about: Any, text: str) -> bytes:

@@ -263,7 +263,7 @@ async def test_a_late_answer_decides_nothing(still_channels: Channels, clock: Vi
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
     assert told.headline == "Too late: the time to decide on reimburse is over"
     assert (await channels.whats(approval))[-1] is What.REFUSED_ANSWER
-    await channels.desk.time_out(approval.id)
+    await channels.decider.time_out(approval.id)
     await channels.delivery.drain()
     again = await take(channels, reply(token, "approve, please"))
     assert [one.headline for one in again] == [told.headline]
@@ -274,7 +274,7 @@ async def test_who_comes_second_reads_who_was_first(channels: Channels) -> None:
     channels.policies = (Policy(name="both", ask=("mara", "cleo")),)
     approval, _ = await channels.ask()
     token = next(m.token for m in channels.channel.delivered if m.person == "cleo")
-    await channels.desk.reject(approval.id, MARA, channel="cli", reason="no")
+    await channels.decider.reject(approval.id, MARA, channel="cli", reason="no")
     await channels.delivery.drain()
 
     (told,) = await take(channels, reply(token, "approve", sender=CLEO.email))
@@ -298,11 +298,11 @@ async def test_the_requester_cannot_decide_by_mail(
     channels: Channels, directory: Directory
 ) -> None:
     """Somebody who turns out to be the requester is told that it is not theirs to decide."""
-    from deciding import Desk
+    from deciding import Decider
 
     approval, token = await channels.ask()
     mara = MARA.model_copy(update={"aliases": ("riley",)})
-    channels.desk = Desk(channels.ledger, Directory([mara, CLEO]))
+    channels.decider = Decider(channels.ledger, Directory([mara, CLEO]))
     (told,) = await take(channels, reply(token, "approve"))
     assert told.headline == "Not yours to decide: reimburse"
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
@@ -310,10 +310,10 @@ async def test_the_requester_cannot_decide_by_mail(
 
 async def test_a_person_who_left_decides_nothing(channels: Channels) -> None:
     """Who is no longer in the settings cannot decide, whatever token there is."""
-    from deciding import Desk
+    from deciding import Decider
 
     approval, token = await channels.ask()
-    channels.desk = Desk(channels.ledger, Directory([CLEO]))
+    channels.decider = Decider(channels.ledger, Directory([CLEO]))
     await take(channels, reply(token, "approve"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING
     assert (await channels.whats(approval))[-1] is What.REFUSED_ANSWER
@@ -422,7 +422,7 @@ async def test_an_unmarked_quote_is_not_the_reason(
     def lines(approval: Approval, person: str) -> Collection[str]:
         return sent_lines(approval, person, directory=directory, settings=mail_settings)
 
-    channels_intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines)
+    channels_intake = Intake(channels.decider, mailbox=MAILBOX, sent_lines=lines)
     ours = lines(approval, "mara")
     quoted = "\n".join(line for line in sorted(ours) if CUT_MARKER not in line)
     await store(
@@ -480,7 +480,7 @@ async def test_a_mail_is_read_once(channels: Channels) -> None:
         assert (one.id, person) == (approval.id, MARA.id)
         return {"Please answer this card."}
 
-    intake = Intake(channels.desk, mailbox=MAILBOX, sent_lines=lines, read=read)
+    intake = Intake(channels.decider, mailbox=MAILBOX, sent_lines=lines, read=read)
     raw = reply(token, "approve\nPlease answer this card.")
     await store(channels.ledger, raw, sender="mara@example.com", recipients=())
     await intake.drain()

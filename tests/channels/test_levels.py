@@ -11,7 +11,7 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
 from channels.test_intake import reply, take
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.timers.reconciler import Reconciler
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
@@ -42,8 +42,8 @@ class Floor:
         self.clock = clock
         policy = Policy(name="expenses", levels=parts, **rules)
         directory = Directory([MARA, CLEO, DAN, ASKER])
-        desk = Desk(channels.ledger, directory)
-        self.channels = replace(channels, desk=desk, directory=directory, policies=(policy,))
+        decider = Decider(channels.ledger, directory)
+        self.channels = replace(channels, decider=decider, directory=directory, policies=(policy,))
 
     async def ask(self) -> Approval:
         """Open a request, and deliver its first cards."""
@@ -54,7 +54,7 @@ class Floor:
     async def wait(self, time: timedelta) -> None:
         """Let time go by, and the clockwork run."""
         self.clock.advance(time)
-        await Reconciler(self.channels.desk.roster).once()
+        await Reconciler(self.channels.decider.roster).once()
         await self.settle()
 
     async def settle(self) -> None:
@@ -121,15 +121,15 @@ async def test_an_answer_is_judged_by_the_level_of_that_moment(
     """No sweeper has run: who was asked before is refused, and who is asked next decides."""
     floor = Floor(still_channels, clock, level("mara"), level("cleo", name="finance"))
     approval = await floor.ask()
-    desk = floor.channels.desk
+    decider = floor.channels.decider
     clock.advance(HOUR)
     with pytest.raises(Escalated, match="went on to finance"):
-        await desk.approve(approval.id, MARA, channel="email")
+        await decider.approve(approval.id, MARA, channel="email")
     with pytest.raises(NotAnApprover):
-        await desk.approve(approval.id, DAN, channel="cli")
+        await decider.approve(approval.id, DAN, channel="cli")
     assert (await floor.now(approval)).level == 0
 
-    done = await desk.approve(approval.id, CLEO, channel="cli")
+    done = await decider.approve(approval.id, CLEO, channel="cli")
 
     assert (done.state, done.level) == (State.APPROVED, 1)
     assert (await floor.channels.whats(approval))[-2:] == [
@@ -146,10 +146,10 @@ async def test_two_of_three_by_two_channels(still_channels: Channels, clock: Vir
     (notice,) = await take(floor.channels, reply(tokens["mara"], "approve"))
     assert notice.headline == "Recorded: your yes to reimburse; one more is needed"
     assert "1 of 2 have approved: Mara Lind" in notice.text
-    again = await floor.channels.desk.approve(approval.id, MARA, channel="slack")
+    again = await floor.channels.decider.approve(approval.id, MARA, channel="slack")
     assert again.state is State.PENDING
 
-    done = await floor.channels.desk.approve(approval.id, DAN, channel="cli")
+    done = await floor.channels.decider.approve(approval.id, DAN, channel="cli")
 
     assert done.state is State.APPROVED
     event = (await floor.channels.events(approval))[-1]
@@ -167,8 +167,10 @@ async def test_a_veto_after_a_yes(still_channels: Channels, clock: VirtualClock)
     """One no ends it, and the reason is told."""
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all"))
     approval = await floor.ask()
-    await floor.channels.desk.approve(approval.id, MARA, channel="email")
-    done = await floor.channels.desk.reject(approval.id, CLEO, channel="email", reason="too dear")
+    await floor.channels.decider.approve(approval.id, MARA, channel="email")
+    done = await floor.channels.decider.reject(
+        approval.id, CLEO, channel="email", reason="too dear"
+    )
     assert (done.state, done.decision and done.decision.reason) == (State.REJECTED, "too dear")
 
 
@@ -177,10 +179,10 @@ async def test_one_after_the_other(still_channels: Channels, clock: VirtualClock
     floor = Floor(still_channels, clock, level("mara", "cleo", quorum="all", order="sequence"))
     approval = await floor.ask()
     assert floor.told() == [("mara", Kind.CARD)]
-    await floor.channels.desk.approve(approval.id, MARA, channel="email")
+    await floor.channels.decider.approve(approval.id, MARA, channel="email")
     await floor.settle()
     assert floor.told() == [("cleo", Kind.CARD)]
-    assert (await floor.channels.desk.approve(approval.id, CLEO, channel="email")).state is (
+    assert (await floor.channels.decider.approve(approval.id, CLEO, channel="email")).state is (
         State.APPROVED
     )
 
@@ -219,8 +221,8 @@ async def test_who_cannot_be_reached_may_still_answer_and_who_was_too_slow_not(
     after = await floor.now(approval)
     assert after.approvers == {"cleo", "mara"}
     with pytest.raises(Escalated):
-        await floor.channels.desk.reject(approval.id, DAN, channel="cli")
-    ended = await floor.channels.desk.reject(approval.id, MARA, channel="cli")
+        await floor.channels.decider.reject(approval.id, DAN, channel="cli")
+    ended = await floor.channels.decider.reject(approval.id, MARA, channel="cli")
     assert ended.state is State.REJECTED
 
 
@@ -233,7 +235,7 @@ async def test_again_from_the_beginning(still_channels: Channels, clock: Virtual
     floor.told()
     await floor.wait(HOUR)
     (card,) = [one for one in floor.channels.channel.delivered if one.kind is Kind.CARD]
-    assert (card.person, card.turn) == ("mara", "1.0")
+    assert (card.person, card.level_key) == ("mara", "1.0")
     assert card.id != first.id
     assert card.token != first.token
     (asked,) = [one for one in (await floor.now(approval)).asked if one.person == "mara"]
@@ -286,7 +288,7 @@ async def test_who_owns_the_agent_is_neither_asked_nor_heard(
     after = await floor.now(approval)
     assert (set(after.approvers), after.barred) == ({"cleo"}, ("mara",))
     with pytest.raises(OwnRequest, match="owns the agent"):
-        await floor.channels.desk.approve(approval.id, MARA, channel="cli")
+        await floor.channels.decider.approve(approval.id, MARA, channel="cli")
 
 
 async def test_silence_approves_under_the_ceiling(

@@ -93,7 +93,7 @@ async def test_no_way_of_a_mail_writes_a_token(
     assert await by_http(channels, reply(token, "hello"), SECRET) == 200
     assert await by_http(channels, reply(token, "hello"), SECRET[:-4] + "AAA=") == 401
     intake = Intake(
-        channels.desk, mailbox=MAILBOX, read=read, limits=Limits(channels.ledger, limits)
+        channels.decider, mailbox=MAILBOX, read=read, limits=Limits(channels.ledger, limits)
     )
     await intake.drain()
     await channels.delivery.drain()

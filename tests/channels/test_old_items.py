@@ -36,7 +36,7 @@ async def test_an_approval_goes_its_way_by_items_of_the_last_release(channels: C
         change.send_raw(mail, name, {**about, **body})
     await channels.ledger.commit(change)
     await channels.delivery.drain()
-    await channels.desk.approve(approval.id, MARA, channel="email")
+    await channels.decider.approve(approval.id, MARA, channel="email")
     await replace(channels, mail, {"kind": "outcome", **about})
     change = Change()
     ends: dict[str, dict[str, JsonValue]] = {

@@ -11,7 +11,7 @@ import pytest
 from builders import CLEO, NOON, RILEY
 from channels.conftest import Channels
 from channels.writing import Post
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.due_approvals import DueApprovals
@@ -94,11 +94,11 @@ def directory() -> Directory:
 
 @pytest.fixture
 def night(
-    still_ledger: Ledger, still_desk: Desk, directory: Directory, clock: VirtualClock
+    still_ledger: Ledger, still_decider: Decider, directory: Directory, clock: VirtualClock
 ) -> Night:
     """The evening of a Monday."""
     clock.advance(timedelta(hours=7))
-    channels = Channels(still_ledger, still_desk, directory, Post())
+    channels = Channels(still_ledger, still_decider, directory, Post())
     return Night(channels, clock, Roster(still_ledger, directory))
 
 
@@ -161,7 +161,7 @@ async def test_the_next_level_decides_for_itself(night: Night) -> None:
 async def test_a_decision_of_somebody_else_ends_the_wait(night: Night) -> None:
     """Who would have got the card in the morning gets nothing at all."""
     approval = await night.ask(Policy(name="both", ask=("mara", "cleo"), within="24h"))
-    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
     await night.go(MORNING + HOUR)
     assert [kind for kind, who in night.delivered if who == "cleo"] == [Kind.CARD, Kind.OUTCOME]
     assert "mara" not in [who for _, who in night.delivered]
@@ -173,7 +173,7 @@ async def test_who_claims_it_on_the_page_gets_the_card_then(night: Night) -> Non
     approval = await night.ask(Policy(name="expenses", ask=("mara",), within="24h"))
     await night.go(night.clock.now() + HOUR)
     assert night.delivered == []
-    await night.channels.desk.made(approval.id, Claim(length=HOUR), MARA, channel="inbox")
+    await night.channels.decider.made(approval.id, Claim(length=HOUR), MARA, channel="inbox")
     await night.go(night.clock.now() + LOOK_AGAIN)
     assert night.delivered == [(Kind.CARD, "mara")]
 
@@ -230,7 +230,7 @@ async def test_a_reminder_that_has_waited_too_long_is_none(night: Night) -> None
     policy = Policy(name="both", ask=("mara", "cleo"), within="48h", remind=("12h",))
     approval = await night.ask(policy)
     await night.go(night.clock.now() + 13 * HOUR)
-    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
     await night.go(MORNING + timedelta(days=1, hours=1))
     mine = [kind for kind, who in night.delivered if who == "mara"]
     assert mine == [Kind.CARD, Kind.OUTCOME]
@@ -240,14 +240,14 @@ async def test_news_waits_for_the_morning_and_a_confirmation_does_not(night: Nig
     """Who decides at night reads at once that it counts; who was asked too reads it at eight."""
     tom = MARA.model_copy(update={"id": "tom", "name": "Tom Weber", "email": "tom@example.com"})
     night.channels.directory = Directory([MARA, tom, CLEO, RILEY])
-    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.channels.decider = Decider(night.channels.ledger, night.channels.directory)
     night.roster = Roster(night.channels.ledger, night.channels.directory)
     night.clock.advance(timedelta(hours=20))
     approval = await night.ask(Policy(name="both", ask=("mara", "tom"), within="48h"))
     await night.go(night.clock.now() + 6 * HOUR)
     night.channels.channel.delivered.clear()
 
-    await night.channels.desk.approve(approval.id, MARA, channel="email", reason="")
+    await night.channels.decider.approve(approval.id, MARA, channel="email", reason="")
     await night.go(night.clock.now() + HOUR)
     outcomes = [who for kind, who in night.delivered if kind is Kind.OUTCOME]
     assert outcomes == ["mara"]
@@ -260,7 +260,7 @@ async def test_who_is_informed_is_informed_in_the_morning(night: Night) -> None:
     """Mara need do nothing about it, and reads at eight that Cleo has decided."""
     policy = Policy(name="expenses", ask=("cleo",), within="24h", inform=("mara",))
     approval = await night.ask(policy)
-    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
     await night.go(MORNING - timedelta(seconds=1))
     assert "mara" not in [who for _, who in night.delivered]
     await night.go(MORNING + timedelta(minutes=10))
@@ -271,10 +271,10 @@ async def test_who_has_just_asked_is_told_at_once(night: Night) -> None:
     """A requester who works late reads the outcome at night."""
     riley = MARA.model_copy(update={"id": "riley", "name": "Riley", "email": RILEY.email})
     night.channels.directory = Directory([MARA, riley, CLEO])
-    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.channels.decider = Decider(night.channels.ledger, night.channels.directory)
     night.roster = Roster(night.channels.ledger, night.channels.directory)
     approval = await night.ask(Policy(name="expenses", ask=("cleo",), within="24h"))
-    await night.channels.desk.approve(approval.id, CLEO, channel="inbox", reason="")
+    await night.channels.decider.approve(approval.id, CLEO, channel="inbox", reason="")
     await night.go(night.clock.now() + timedelta(minutes=10))
     assert (Kind.STATUS, "riley") in night.delivered
 
@@ -337,7 +337,7 @@ async def test_what_is_foreseen_is_what_is_delivered(night: Night, seed: int) ->
     )
     policy = Policy(name="random", levels=levels)
     night.channels.directory = Directory([*people, RILEY])
-    night.channels.desk = Desk(night.channels.ledger, night.channels.directory)
+    night.channels.decider = Decider(night.channels.ledger, night.channels.directory)
     night.roster = Roster(night.channels.ledger, night.channels.directory)
     night.clock.advance(timedelta(minutes=30 * dice.randrange(7 * 24 * 2)))
     start = night.clock.now()

@@ -47,7 +47,7 @@ async def office(channels: Channels) -> AsyncIterator[Office]:
         zone.publish(ALSO)
         yield Office(
             ledger=channels.ledger,
-            desk=channels.desk,
+            decider=channels.decider,
             directory=channels.directory,
             channel=channels.channel,
             policies=(TWO,),

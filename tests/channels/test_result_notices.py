@@ -23,9 +23,9 @@ async def decided(
     """Ask, decide, tell so, and let the tool run; return the approval and the run."""
     approval, _ = await channels.ask(**parts)
     if yes:
-        await channels.desk.approve(approval.id, MARA, channel="email")
+        await channels.decider.approve(approval.id, MARA, channel="email")
     else:
-        await channels.desk.reject(approval.id, MARA, channel="email", reason="too much")
+        await channels.decider.reject(approval.id, MARA, channel="email", reason="too much")
     await channels.delivery.drain()
     approval = await channels.ledger.approval(approval.id)
     for step in (Handoff.STARTED, Handoff.FINISHED) if yes else ():

@@ -92,7 +92,7 @@ async def test_routing_twice_asks_once(channels: Channels) -> None:
 async def test_what_ended_before_it_was_routed_is_left_alone(channels: Channels) -> None:
     """Nobody is asked about a request that was withdrawn in the meantime."""
     approval = await channels.open()
-    await channels.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+    await channels.decider.withdraw(approval.id, by="riley", reason="changed my mind")
 
     await channels.router.drain()
 
@@ -112,7 +112,7 @@ async def test_a_race_with_somebody_else_is_decided_anew(
         found = await real(ledger, ids)
         if not raced:
             raced.append(True)
-            await channels.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+            await channels.decider.withdraw(approval.id, by="riley", reason="changed my mind")
         return found
 
     monkeypatch.setattr(outbox, "read_each", read_each)

@@ -102,7 +102,7 @@ async def test_a_confirmed_yes_resumes_and_is_told(office: Channels) -> None:
     step = present((await office.ledger.approval(approval.id)).step_of("mara"))
     office.channel.delivered.clear()
 
-    await office.desk.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
+    await office.decider.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
     await office.delivery.drain()
 
     (told,) = office.channel.delivered
@@ -151,7 +151,7 @@ async def test_what_was_proposed_by_mail_is_asked_about(office: Channels) -> Non
     from signoff.broker.ledger.change import Change
     from signoff.core.approvals.approval import Approval
 
-    run = await office.desk.submit("finance", "again", user="riley")
+    run = await office.decider.submit("finance", "again", user="riley")
     opened, events = Approval.open(
         make_origin(run=run.id, session=run.session, confirmation="adk-2"),
         make_call(amount=4000),

@@ -32,7 +32,7 @@ class Office:
 
     def __init__(self, channels: Channels, sink: Sink) -> None:
         channels.inbox, channels.policies = INBOX, (POLICY,)
-        self.channels, self.ledger, self.desk = channels, channels.ledger, channels.desk
+        self.channels, self.ledger, self.decider = channels, channels.ledger, channels.decider
         self.sink, self.answers = sink, 0
         self.channel = EmailChannel(sink.settings())
 
@@ -135,7 +135,7 @@ async def test_a_yes_to_the_same_call_on_the_page_counts(office: Office) -> None
     """What mail could not show is approved where it is shown."""
     approval, mail = await office.ask(purpose=LONG)
     await office.reply(mail, "approve")
-    await office.desk.approve(approval.id, MARA, channel="inbox")
+    await office.decider.approve(approval.id, MARA, channel="inbox")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 
@@ -144,9 +144,9 @@ async def test_calls_that_are_approved_together_are_shown_too(office: Office) ->
     approval, _ = await office.ask(purpose=LONG)
     together = moves.Approve(together=True)
     with pytest.raises(NotShownInFull):
-        await office.desk.made(approval.id, together, MARA, channel="email")
+        await office.decider.made(approval.id, together, MARA, channel="email")
     assert (await office.channels.whats(approval)).count(What.REFUSED_ANSWER) == 1
-    await office.desk.made(approval.id, together, MARA, channel="inbox")
+    await office.decider.made(approval.id, together, MARA, channel="inbox")
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED
 
 

@@ -81,11 +81,11 @@ QUORUMS = st.sampled_from([1, 1, 2, "all", "majority", "60%"])
 
 
 @st.composite
-def levels(draw: st.DrawFn, stage: str) -> list[Level]:
-    """Draw the levels of one stage."""
+def levels(draw: st.DrawFn, phase: str) -> list[Level]:
+    """Draw the levels of one phase."""
     form = draw(st.sampled_from(["plain", "plain", "plain", "until", "managers", "groups"]))
     within = f"{draw(st.integers(5, 60))}m"
-    more = {"stage": stage, "within": within, "veto": draw(st.booleans())}
+    more = {"phase": phase, "within": within, "veto": draw(st.booleans())}
     more["inform"] = draw(INFORMED)
     if form == "until":
         return [Level(ask=("requester.manager",), until=LIMIT, **more)]
@@ -105,7 +105,7 @@ def levels(draw: st.DrawFn, stage: str) -> list[Level]:
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     """Draw policies, people, and what they answer and when."""
-    stages = [draw(levels(stage=name)) for name in ("one", "two")[: draw(st.integers(1, 2))]]
+    phases = [draw(levels(phase=name)) for name in ("one", "two")[: draw(st.integers(1, 2))]]
     effect = draw(st.sampled_from(["ask", "ask", "ask", "ask", "allow", "deny"]))
     when = draw(st.sampled_from(["", "args.amount <= 500", "args.text > 1", "now.hour == 12"]))
     if effect == "deny":
@@ -116,7 +116,7 @@ def worlds(draw: st.DrawFn) -> World:
             when=when,
             effect=effect,
             at_most="5/h" if effect == "allow" else None,
-            levels=tuple(one for stage in stages for one in stage),
+            levels=tuple(one for phase in phases for one in phase),
             repeat=draw(st.integers(0, 1)),
             on_timeout=draw(st.sampled_from(["reject", "stay"])),
             ask_twice=draw(st.booleans()),

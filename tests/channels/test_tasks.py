@@ -7,30 +7,31 @@ import pytest
 from structlog.testing import LogCapture
 
 from builders import MARA
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.doorbells.loop import LoopThread
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import free_port
-from signoff.channels.tasks import Services, drains, make_router, register
+from signoff.channels.email.inbound.intake import Intake
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.pipeline.route import Router
+from signoff.channels.tasks import Drain, drains, register
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Policy
 from signoff.testing import FakeChannel
 
 
-def services(ledger: Ledger, directory: Directory, channel: FakeChannel | None = None) -> Services:
-    """Return what the stages need, on a ledger."""
-    return Services(
-        ledger=ledger,
-        decisions=Desk(ledger, directory),
-        policies=[Policy(name="expenses", ask=("mara",))],
-        fallback=Fallback(),
-        directory=directory,
-        channels=[channel or FakeChannel()],
-        mailbox="approvals@signoff.example",
-    )
+def all_drains(
+    ledger: Ledger, directory: Directory, channel: FakeChannel | None = None
+) -> dict[str, Drain]:
+    """Return what works through the stages, on a ledger."""
+    policies = [Policy(name="expenses", ask=("mara",))]
+    router = Router(ledger, policies=policies, fallback=Fallback(), directory=directory)
+    intake = Intake(Decider(ledger, directory), mailbox="approvals@signoff.example")
+    delivery = Delivery(ledger, channel or FakeChannel(), directory=directory)
+    return drains(router, intake, [delivery])
 
 
 @pytest.fixture
@@ -48,8 +49,7 @@ async def test_every_stage_has_a_task_of_its_name(
     store = loop_thread.run(_made(redis_url, prefix))
     ledger = Ledger(store)
     app, channel = make_celery("memory://"), FakeChannel()
-    wanted = services(ledger, directory, channel)
-    found = drains(wanted, make_router(wanted))
+    found = all_drains(ledger, directory, channel)
     register(app, loop_thread, found)
 
     assert set(found) == {"route", "intake", "deliver.email"}
@@ -71,8 +71,7 @@ def test_a_ledger_that_is_away_is_waited_for(
     """A task does not fail because Redis is away: the work stays where it is."""
     ledger = Ledger(Store.open(f"redis://127.0.0.1:{free_port()}/0"))
     app = make_celery("memory://")
-    wanted = services(ledger, Directory([MARA]))
-    register(app, loop_thread, drains(wanted, make_router(wanted)))
+    register(app, loop_thread, all_drains(ledger, Directory([MARA])))
 
     app.tasks["signoff.route"].run("route")
 
@@ -88,5 +87,5 @@ async def _opened(ledger: Ledger, directory: Directory) -> str:
     # Imported late: conftest.py is no module that others import at the top.
     from channels.conftest import Channels
 
-    approval = await Channels(ledger, Desk(ledger, directory), directory, FakeChannel()).open()
+    approval = await Channels(ledger, Decider(ledger, directory), directory, FakeChannel()).open()
     return approval.id

@@ -180,11 +180,11 @@ async def test_a_button_in_the_mail_has_the_tag(office: Channels, says: Says) ->
 async def test_the_requester_does_nothing_by_an_answer_to_something_else(office: Channels) -> None:
     """Their token withdraws, and nobody makes them do so by asking about lunch."""
     approval, _ = await office.ask()
-    await office.desk.made(approval.id, moves.AskBack(text="Which team?"), MARA)
+    await office.decider.made(approval.id, moves.AskBack(text="Which team?"), MARA)
     await office.router.drain()
     await office.delivery.drain()
     question = office.channel.find(approval.id, Kind.QUESTION)
-    intake = Intake(office.desk, mailbox=MAILBOX)
+    intake = Intake(office.decider, mailbox=MAILBOX)
 
     async def riley(**headers: str) -> State:
         raw = answer(present(question).token, "withdraw", sender=RILEY.email, **headers)
@@ -198,7 +198,7 @@ async def test_the_requester_does_nothing_by_an_answer_to_something_else(office:
 
 async def test_a_relay_may_replace_our_ids(office: Channels) -> None:
     """Of answers to its mails the tag says what they are about, and nothing else will do."""
-    intake = Intake(office.desk, mailbox=MAILBOX, rewriting=("amazonses.com",))
+    intake = Intake(office.decider, mailbox=MAILBOX, rewriting=("amazonses.com",))
     sent = "<0100abc-000000@eu-west-1.amazonses.com>"
     approval, token = await office.ask()
     for number, headers in enumerate(
@@ -233,7 +233,7 @@ async def test_a_forged_bounce_asks_nobody(office: Channels) -> None:
     office.channel._respond = lambda message: Delivered(
         render(message, SETTINGS, secret)["Message-ID"]
     )
-    intake = Intake(office.desk, mailbox=MAILBOX, key=key)
+    intake = Intake(office.decider, mailbox=MAILBOX, key=key)
     approval, _ = await office.ask()
     (asked,) = approval.asked
     cause = f"card:{approval.id}:mara"
@@ -265,7 +265,7 @@ async def test_a_bounce_that_is_faster_than_the_note_of_its_card_is_known(office
         f"card:{approval.id}:mara", approval.id, "signoff.example", key=await key.get()
     )
     await store(office.ledger, report("", returned=returned), sender="", recipients=[MAILBOX])
-    await Intake(office.desk, mailbox=MAILBOX, key=key).drain()
+    await Intake(office.decider, mailbox=MAILBOX, key=key).drain()
     await office.router.drain()
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 
@@ -277,7 +277,7 @@ async def test_a_card_of_the_last_version_bounces_all_the_same(office: Channels)
     (asked,) = approval.asked
     assert is_without_code(asked.receipt)
     await store(office.ledger, report("", returned=asked.receipt), sender="", recipients=[MAILBOX])
-    await Intake(office.desk, mailbox=MAILBOX, key=MessageKey(office.ledger)).drain()
+    await Intake(office.decider, mailbox=MAILBOX, key=MessageKey(office.ledger)).drain()
     await office.router.drain()
     assert "cleo" in (await office.ledger.approval(approval.id)).approvers
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from builders import CLEO, MARA
 from channels.conftest import Channels
 from channels.test_levels import Floor, level
-from deciding import Desk
+from deciding import Decider
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Delivered, Kind, Message, Refused, Result
 from signoff.channels.pipeline.route import Router
@@ -28,7 +28,7 @@ async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeC
     """
     people = [one.model_copy(update={"slack": f"U{one.id.upper()}"}) for one in (MARA, CLEO)]
     directory = Directory([*people, *(one for one in channels.directory if one.id == "riley")])
-    desk = Desk(channels.ledger, directory)
+    decider = Decider(channels.ledger, directory)
     policy = Policy(name="both", ask=("mara", "cleo"), quorum=2, channels=("slack",))
     router = Router(
         channels.ledger,
@@ -50,7 +50,7 @@ async def both_channels(channels: Channels, *gone: str) -> tuple[Approval, FakeC
         await router.drain()
         for channel in (slack, mail):
             await Delivery(channels.ledger, channel, directory=directory).drain()
-    assert desk.ledger is channels.ledger
+    assert decider.ledger is channels.ledger
     return await channels.ledger.approval(approval.id), mail
 
 
@@ -63,9 +63,9 @@ async def test_whom_one_channel_refuses_is_asked_by_mail(still_channels: Channel
         True,
         0,
     )
-    desk = Desk(still_channels.ledger, still_channels.directory)
-    await desk.approve(approval.id, MARA, channel="cli")
-    done = await desk.approve(approval.id, CLEO, channel="cli")
+    decider = Decider(still_channels.ledger, still_channels.directory)
+    await decider.approve(approval.id, MARA, channel="cli")
+    done = await decider.approve(approval.id, CLEO, channel="cli")
     assert done.state is State.APPROVED
 
 

@@ -32,7 +32,7 @@ def office(
     channels: Channels, *ask: str, within: str = "4h", people: Sequence[Person] = (), **groups: Any
 ) -> Channels:
     """Set the policy to one that asks these, among these people."""
-    channels.directory = channels.desk.roster.directory = Directory(
+    channels.directory = channels.decider.roster.directory = Directory(
         people or (MARA, CLEO, RILEY.model_copy(update={"manager": "mara"}), ANN, BEN), **groups
     )
     level = {"ask": ask, "within": within}
@@ -66,10 +66,10 @@ async def test_a_delegate_decides_from_the_moment_on_at_which_it_was_said(
     during = await asked(channels)
     assert during.approvers == {"cleo"}
     # What she was asked before is still hers, and not the delegate's.
-    await channels.desk.approve(during.id, CLEO, channel="cli")
+    await channels.decider.approve(during.id, CLEO, channel="cli")
     with pytest.raises(NotAnApprover):
-        await channels.desk.approve(before.id, CLEO, channel="cli")
-    await channels.desk.approve(before.id, MARA, channel="cli")
+        await channels.decider.approve(before.id, CLEO, channel="cli")
+    await channels.decider.approve(before.id, MARA, channel="cli")
     await People(channels.ledger, channels.directory).come_back(MARA, by="mara", more={})
     assert (await asked(channels)).approvers == {"mara"}
 

@@ -89,7 +89,7 @@ def intake_of(
     txt = Txt([zone.server], timeout=0.2) if zone is not None else None
     authenticator = Authenticator(dkim=zone is not None, txt=txt, **more)
     return Intake(
-        channels.desk,
+        channels.decider,
         mailbox=MAILBOX,
         authenticator=authenticator,
         required=required,
@@ -349,7 +349,7 @@ async def test_a_decided_card_is_decided_once_and_an_old_one_too_late(
 async def test_a_domain_may_be_written_in_its_own_letters(channels: Channels) -> None:
     """An address of the directory is compared in the ASCII form that mail programs use."""
     mara = Person(id="mara", email="mara@bücher.example", aliases=("m@straße.example",))
-    channels.desk.roster.directory = channels.directory = Directory([mara])
+    channels.decider.roster.directory = channels.directory = Directory([mara])
     approval, token = await channels.ask(user="somebody")
     await take(channels, answer(token, sender="m@strasse.example"))
     assert (await channels.ledger.approval(approval.id)).state is State.PENDING

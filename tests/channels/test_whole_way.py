@@ -44,7 +44,7 @@ async def office(channels: Channels, start_sink: SinkFactory) -> AsyncIterator[O
     await server.start()
     yield Office(
         ledger=channels.ledger,
-        desk=channels.desk,
+        decider=channels.decider,
         directory=channels.directory,
         channel=channels.channel,
         sink=sink,
@@ -75,7 +75,7 @@ async def answer(office: Office, mail: EmailMessage, text: str) -> None:
         recipient = mail["Reply-To"].addresses[0].addr_spec
         await client.sendmail(sender, [recipient], raw.encode())
     lines = partial(sent_lines, directory=office.directory, settings=office.settings)
-    intake = Intake(office.desk, mailbox=office.settings.mailbox, sent_lines=lines)
+    intake = Intake(office.decider, mailbox=office.settings.mailbox, sent_lines=lines)
     await intake.drain()
     await office.delivery.drain()
 

@@ -141,10 +141,10 @@ def _lines_of(page: str) -> str:
 
 
 async def test_the_same_words_come_by_every_door(channels: Channels) -> None:
-    """A remark by the desk and a reason are kept as they are, and control characters are not."""
+    """A remark and a reason are kept as they are, and control characters are not."""
     approval, _ = await channels.ask()
-    await channels.desk.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)
-    await channels.desk.reject(approval.id, MARA, channel="api", reason="x<y>\x07\x9bz")
+    await channels.decider.made(approval.id, moves.Comment(text="a<b>\x1b[31m\r\nc\x00"), MARA)
+    await channels.decider.reject(approval.id, MARA, channel="api", reason="x<y>\x07\x9bz")
     after = await channels.ledger.approval(approval.id)
     assert [one.text for one in after.comments] == ["a<b>[31m\nc"]
     assert (after.state, present(after.decision).reason) == (State.REJECTED, "x<y>z")

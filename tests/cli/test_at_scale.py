@@ -13,7 +13,7 @@ import pytest
 from builders import MARA, paused, people
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
@@ -146,7 +146,7 @@ def test_anything_else_approves_nothing(invoke: Invoke, on_ledger: OnLedger, sai
 
 
 async def _reject(approval: Approval, ledger: Ledger) -> None:
-    await Desk(ledger, people()).reject(approval.id, MARA, channel="email")
+    await Decider(ledger, people()).reject(approval.id, MARA, channel="email")
 
 
 @pytest.mark.usefixtures("settings_file")

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from builders import NOON, paused
 from cli.conftest import Invoke
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.cli.command_help import EXAMPLES, GROUPS
@@ -388,8 +388,8 @@ def test_control_characters_of_an_agent_do_not_reach_the_terminal(
     """Neither escape sequences nor markup: what an agent says is text."""
 
     async def submit(ledger: Ledger) -> Run:
-        desk = Desk(ledger, Directory())
-        return await desk.submit("finance", "\x1b[2J[red]hello[/red]", user="riley")
+        decider = Decider(ledger, Directory())
+        return await decider.submit("finance", "\x1b[2J[red]hello[/red]", user="riley")
 
     run = on_ledger(submit)
     output = invoke("runs", "show", run.id).output

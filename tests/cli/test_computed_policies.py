@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from cli.conftest import Invoke
 from signoff.cli.config.check import check
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import load_settings
@@ -98,3 +99,23 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     settings = load_settings(written(tmp_path, dedent(table)))
 
     assert [one.name for one in settings.policies[1:]] == ["owner of deploy", "owner of rollback"]
+
+
+asked: list[object] = []
+"""The options that `counted` was called with."""
+
+
+def counted(options: Mapping[str, object]) -> list[Policy]:
+    """Return no policy, and note that somebody has asked."""
+    asked.append(options)
+    return []
+
+
+def test_a_command_computes_them_once(tmp_path: Path, invoke: Invoke) -> None:
+    """Also one that looks at its settings in several places: computing may take time."""
+    asked.clear()
+    file = written(tmp_path, f'factory = "{__name__}:counted"')
+    nowhere = {"SIGNOFF_REDIS__URL": "redis://127.0.0.1:1/0"}
+    done = invoke("--config", str(file), "archive", "run", "--after", "1d", env=nowhere)
+    assert (done.exit_code, "Redis cannot be reached" in done.output) == (1, True)
+    assert len(asked) == 1

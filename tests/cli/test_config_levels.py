@@ -62,6 +62,12 @@ BAD = {
         "not a CEL expression",
         "error",
     ),
+    "the old name of a phase": (
+        TWO.replace('within = "2h"', 'within = "2h"\nstage = "team"'),
+        "policies[0].levels[0].stage",
+        "called phase now",
+        "warning",
+    ),
     "a ceiling without approve": (
         f'ceiling = "args.amount < 5"\n{TWO}',
         "policies[0].ceiling",

@@ -166,11 +166,11 @@ async def test_processes_that_are_missing_are_told_with_how_to_start_them(file: 
 async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -> None:
     """An operator who looks for the slow stage sees it."""
     from builders import people
-    from deciding import Desk
+    from deciding import Decider
 
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     for _ in range(3):
-        await desk.submit("finance", "hello", user="riley")
+        await decider.submit("finance", "hello", user="riley")
     assert "run.finance 3" in (await look(file))["backlog"][0].text
 
 

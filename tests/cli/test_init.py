@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -111,16 +109,19 @@ def test_what_up_provides_counts_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_up_has_left_counts_for_nothing(tmp_path: Path) -> None:
-    """Its file names a process that is gone."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
+    """Its file is still there, and nobody holds the folder."""
     state = tmp_path / ".signoff"
-    state.mkdir()
-    text = json.dumps({"pid": ended.pid, "settings": {"gateway": {"port": 4321}}})
-    (state / "up.json").write_text(text)
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from signoff.cli.config.started import alone, provide\n"
+        "state = Path(sys.argv[1])\n"
+        "with alone(state):\n"
+        "    provide(state, {'gateway': {'port': 4321}})\n"
+        "    os._exit(9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(state)], check=False).returncode == 9
+    assert (state / "up.json").exists()
     assert provided(state) == {}
-    (state / "up.json").write_text(text.replace(str(ended.pid), str(os.getpid())))
-    assert provided(state) == {"gateway": {"port": 4321}}
 
 
 def test_without_up_the_way_to_a_redis_is_named(invoke: Invoke, tmp_path: Path) -> None:

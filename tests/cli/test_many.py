@@ -9,7 +9,7 @@ import pytest
 from builders import MARA, paused, people
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from deciding import Desk
+from deciding import Decider
 from signoff.core.approvals.approval import State
 
 __all__ = ["on_ledger"]
@@ -19,7 +19,7 @@ __all__ = ["on_ledger"]
 def test_each_is_decided_by_itself(invoke: Invoke, on_ledger: OnLedger) -> None:
     """A line for each; one that somebody else has decided is told, and keeps none of the others."""
     _, (first, second, third) = on_ledger(lambda ledger: paused(ledger, siblings=3))
-    on_ledger(lambda ledger: Desk(ledger, people()).reject(second.id, MARA, channel="email"))
+    on_ledger(lambda ledger: Decider(ledger, people()).reject(second.id, MARA, channel="email"))
     ids = (first.id, second.id, third.id, first.id)
     result = invoke("approvals", "approve", *ids, "--as", "mara")
     assert result.exit_code == 1

@@ -21,7 +21,9 @@ from builders import OF_PEOPLE, paused
 from signoff.broker.api_tokens import create
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.aap import instances
 from signoff.channels.inbox.auth.sessions import How, Sessions
+from signoff.cli.composition.aap import ServedAap
 from signoff.cli.composition.adk_api import serve_adk
 from signoff.cli.composition.gateway import assemble
 from signoff.cli.composition.http import Server
@@ -45,6 +47,8 @@ adk = true
 adk_web = true
 local = true
 local_person = "mara"
+[aap]
+enabled = true
 [inbox]
 url = "{ORIGIN}"
 secret_key = "a key of thirty-two characters.."
@@ -104,6 +108,7 @@ class Gateway:
     routes: list[tuple[str, str]]
     token: str
     admin: str
+    asks: str
     cookie: str
     csrf: str
     names: dict[str, str]
@@ -112,14 +117,15 @@ class Gateway:
         self, method: str, target: str, body: bytes = b"", *fields: bytes, auth: str = ""
     ) -> int:
         """Send a request, byte for byte, and return the status of the answer."""
-        api = target.startswith("/api/")
-        who = f"Bearer {auth or self.token}" if api else ""
+        api = target.startswith(("/api/", "/aap/"))
+        usual = self.asks if target.startswith("/aap/") else self.token
+        who = f"Bearer {auth or usual}" if api else ""
         lines = [
             f"{method} ".encode() + target.encode("latin-1") + b" HTTP/1.1",
             b"Host: 127.0.0.1",
             b"Connection: close",
             f"Content-Length: {len(body)}".encode(),
-            *([f"Authorization: {who}".encode()] if who else []),
+            *([f"Authorization: {who}".encode(), b"Idempotency-Key: k"] if who else []),
             *([f"Cookie: __Host-signoff={self.cookie}".encode()] if not api else []),
             *fields,
         ]
@@ -171,6 +177,8 @@ async def gateway(
     run, (approval,) = await paused(ledger)
     token, _ = await create(ledger, scopes=OF_PEOPLE, by="test", person="mara")
     admin, _ = await create(ledger, scopes=frozenset({Scope.ADMIN}), by="test")
+    asks = (await instances.create(ledger, "codex", user="riley", by="test"))[1]
+    ServedAap(parts).mount(app)
     sessions = Sessions(ledger, parts.settings.inbox)
     cookie = await sessions.begin("mara", how=How.LINK, also=Change())
     session = await sessions.find(cookie)
@@ -193,7 +201,7 @@ async def gateway(
         serving = asyncio.create_task(server.serve())
         port = await listening
         found = sorted(set(routes_in(list(app.routes))))
-        yield Gateway(port, found, token, admin, cookie, session.csrf, names)
+        yield Gateway(port, found, token, admin, asks, cookie, session.csrf, names)
         server.should_exit = True
         await serving
 
@@ -308,6 +316,7 @@ async def test_odd_values_in_json(gateway: Gateway) -> None:
         *("of", "text", "by", "from", "delegate", "span", "uses", "limit", "approvals", "ids"),
         *("appName", "userId", "sessionId", "newMessage", "invocationId", "stateDelta", "pauses"),
         *("functionCall", "streaming", "state", "events", "type", "payload", "answered", "appUrl"),
+        *("tool", "arguments", "timeout", "server", "agent_reasoning", "context", "status", "note"),
     )
     heads = (b"Content-Type: application/json",)
     requests: list[tuple[Any, ...]] = []

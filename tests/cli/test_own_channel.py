@@ -72,8 +72,8 @@ class Firm:
 
     async def open(self, **args: Any) -> Approval:
         """Open a request, and post its card."""
-        desk, ledger = over(self.parts.decisions), self.parts.ledger
-        run = await desk.submit("finance", "go", user="riley@example.com")
+        decider, ledger = over(self.parts.decisions), self.parts.ledger
+        run = await decider.submit("finance", "go", user="riley@example.com")
         claim = await ledger.claim("run.finance", limit=1)
         origin = make_origin(run=run.id, session=run.session, user="riley@example.com")
         now = await ledger.now()

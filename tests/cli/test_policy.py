@@ -466,10 +466,10 @@ until = "limit.expenses >= args.amount"
 name = "contracts"
 when = "tool == 'sign'"
 [[policies.levels]]
-stage = "legal"
+phase = "legal"
 ask = ["mara"]
 [[policies.levels]]
-stage = "gone"
+phase = "gone"
 ask = ["requester.manager"]
 """
 
@@ -505,5 +505,5 @@ def test_explain_walks_all_stages_and_a_stage_without_people_asks_the_default(
     made = json.loads(done.stdout)
     whats = [one["what"] for one in made["steps"]]
     assert (made["end"], whats[-1]) == ("approve", "approved")
-    assert any("nobody of the next stage" in one.get("why", "") for one in made["steps"])
+    assert any("nobody of the next phase" in one.get("why", "") for one in made["steps"])
     assert "if everybody approves" in invoke(*call, "--approve").stdout

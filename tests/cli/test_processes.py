@@ -171,21 +171,26 @@ async def test_with_faulty_settings_a_process_does_not_start(
     assert len(child.tail) == 2
 
 
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "SIGNOFF_GATEWAY__PORT",
+        pytest.param("SIGNOFF_EMAIL__INBOUND__PORT", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_gateway_whose_port_is_taken_ends_with_one_line(
-    file: Path, mailbox: DevMailbox, supervisor: Supervisor
+    variable: str, file: Path, mailbox: DevMailbox, supervisor: Supervisor
 ) -> None:
     """The port that is in use is named, for HTTP and for mail."""
-    for variable in ("SIGNOFF_GATEWAY__PORT", "SIGNOFF_EMAIL__INBOUND__PORT"):
-        environment = {variable: str(mailbox.port)}
-        child = await supervisor.signoff(
-            "gateway", "--config", str(file), "gateway", env=environment
-        )
-        await child.ended.wait()
-        assert child.code == 2
-        assert f"cannot listen on 127.0.0.1:{mailbox.port}" in child.tail[-1]
-        assert not any("Traceback" in line for line in child.tail)
+    environment = {variable: str(mailbox.port)}
+    child = await supervisor.signoff("gateway", "--config", str(file), "gateway", env=environment)
+    await child.ended.wait()
+    assert child.code == 2
+    assert f"cannot listen on 127.0.0.1:{mailbox.port}" in child.tail[-1]
+    assert not any("Traceback" in line for line in child.tail)
 
 
+@pytest.mark.soak
 async def test_a_worker_for_agents_that_are_not_there_does_not_start(
     file: Path, supervisor: Supervisor
 ) -> None:
@@ -255,6 +260,7 @@ async def test_up_runs_everything_and_leaves_nothing_behind(tmp_path: Path) -> N
         assert not left
 
 
+@pytest.mark.soak
 def test_an_up_that_fails_ends_in_one_message(tmp_path: Path) -> None:
     """The process that failed says why, `up` says which it was, and nothing follows."""
     (tmp_path / "agents").mkdir()

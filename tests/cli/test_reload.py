@@ -166,6 +166,7 @@ async def said(child: Child, event: str) -> dict[str, Any]:
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.soak
 async def test_processes_read_again_on_a_signal(file: File, parts: Parts) -> None:
     """A request after it goes to the person of the new policy; a bad file is told everywhere."""
     async with Supervisor() as supervisor:

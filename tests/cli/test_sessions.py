@@ -14,7 +14,7 @@ import structlog.testing
 
 from cli.conftest import Invoke
 from cli.test_commands import on_ledger
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.heartbeat import beat
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.sessions import Name, SessionRecords, States
@@ -61,7 +61,7 @@ async def worked(work: Callable[[Office], Awaitable[Run]]) -> tuple[Run, type, O
         stack.push_async_callback(apps.close)
         office = Office(
             ledger=parts.ledger,
-            desk=Desk(parts.ledger, Directory([MARA])),
+            decider=Decider(parts.ledger, Directory([MARA])),
             executor=Executor(parts.ledger, AdkRuntime(apps, guard)),
             apps=apps,
             clock=HandClock(await parts.ledger.now()),

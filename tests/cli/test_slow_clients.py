@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from deciding import Desk
+from deciding import Decider
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
 from signoff.channels.gateway import make_gateway
@@ -53,7 +53,9 @@ class Headers(dict[str, str]):
     """Headers of a client that may come in, as far as one can without sending a body."""
 
 
-async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[FastAPI, Headers]:
+async def application(
+    decider: Decider, folder: Path, *, patience: float
+) -> tuple[FastAPI, Headers]:
     """Return a gateway with every door there is, and headers that open each as far as the body."""
     from google.adk.artifacts import InMemoryArtifactService
     from google.adk.sessions import InMemorySessionService
@@ -61,16 +63,16 @@ async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[Fas
     from signoff.broker.api_tokens import create
     from signoff.core.access.api_tokens import Scope
 
-    app = make_gateway(desk.ledger, patience=patience)
-    app.include_router(make_inbox_router(desk, INBOX))
-    app.include_router(make_mail_router(MAIL, desk.ledger))
+    app = make_gateway(decider.ledger, patience=patience)
+    app.include_router(make_inbox_router(decider, INBOX))
+    app.include_router(make_mail_router(MAIL, decider.ledger))
     handler = SlackHandler.__new__(SlackHandler)  # nothing is ever handled: nothing is signed
     app.include_router(make_slack_router(SLACK, handler))
-    app.mount(PATH, make_rest(desk))
+    app.mount(PATH, make_rest(decider))
     app.include_router(
         make_adk_router(
-            desk,
-            watching=desk.ledger,
+            decider,
+            watching=decider.ledger,
             sessions=InMemorySessionService(),
             artifacts=InMemoryArtifactService(),
             folder=folder,
@@ -82,7 +84,7 @@ async def application(desk: Desk, folder: Path, *, patience: float) -> tuple[Fas
         return await request.json()
 
     scopes = frozenset({Scope.RUNS_SUBMIT})
-    token, _ = await create(desk.ledger, scopes=scopes, by="test", users=("*",))
+    token, _ = await create(decider.ledger, scopes=scopes, by="test", users=("*",))
     return app, Headers(
         {"Authorization": f"Bearer {token}", "Origin": INBOX.url, "Host": "localhost:8080"}
     )
@@ -138,11 +140,11 @@ async def is_well(port: int) -> None:
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_body_that_does_not_come_is_not_waited_for(
-    desk: Desk, tmp_path: Path, door: str
+    decider: Decider, tmp_path: Path, door: str
 ) -> None:
     """Whatever it is for, the client is told in time, and the connection is closed."""
     path, kind = DOORS[door]
-    app, headers = await application(desk, tmp_path, patience=0.05)
+    app, headers = await application(decider, tmp_path, patience=0.05)
     async with served(app, patience=60) as here:
         reader, writer = await begin(here.port, head(path, kind, headers) + b"a")
         answer = await reader.read()
@@ -155,11 +157,11 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
 @pytest.mark.parametrize("door", list(DOORS)[::4])
 async def test_who_goes_away_while_sending_leaves_no_trace(
-    desk: Desk, tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
+    decider: Decider, tmp_path: Path, caplog: pytest.LogCaptureFixture, door: str
 ) -> None:
     """Three hundred posts that are cut off are no error of ours: nothing is logged."""
     path, kind = DOORS[door]
-    app, headers = await application(desk, tmp_path, patience=60)
+    app, headers = await application(decider, tmp_path, patience=60)
     async with served(app, patience=60) as here:
         with caplog.at_level(logging.WARNING):
             for _ in range(300):
@@ -169,10 +171,10 @@ async def test_who_goes_away_while_sending_leaves_no_trace(
     assert [one.getMessage() for one in caplog.records if one.name != "asyncio"] == []
 
 
-async def test_many_slow_forms_are_all_ended(desk: Desk, tmp_path: Path) -> None:
+async def test_many_slow_forms_are_all_ended(decider: Decider, tmp_path: Path) -> None:
     """Each gets its answer, and meanwhile the gateway answers others."""
     path, kind = DOORS["sign in by code"]
-    app, headers = await application(desk, tmp_path, patience=0.5)
+    app, headers = await application(decider, tmp_path, patience=0.5)
     async with served(app, patience=60) as here:
         slow = [await begin(here.port, head(path, kind, headers) + b"a") for _ in range(300)]
         await is_well(here.port)
@@ -193,19 +195,19 @@ async def test_many_slow_forms_are_all_ended(desk: Desk, tmp_path: Path) -> None
     ids=["nothing", "half a head", "half a second head", "half a body that nobody reads"],
 )
 async def test_a_request_that_does_not_come_to_its_end_is_hung_up_on(
-    desk: Desk, tmp_path: Path, sent: bytes
+    decider: Decider, tmp_path: Path, sent: bytes
 ) -> None:
     """Connections are not kept open by a byte now and then."""
-    app, _ = await application(desk, tmp_path, patience=60)
+    app, _ = await application(decider, tmp_path, patience=60)
     async with served(app, patience=0.05) as here:
         reader, writer = await begin(here.port, sent)
         await reader.read()  # until the other side closes
         writer.close()
 
 
-async def test_a_connection_that_is_used_stays(desk: Desk, tmp_path: Path) -> None:
+async def test_a_connection_that_is_used_stays(decider: Decider, tmp_path: Path) -> None:
     """It is hung up on when no request has come between two looks, and not before."""
-    app, headers = await application(desk, tmp_path, patience=60)
+    app, headers = await application(decider, tmp_path, patience=60)
     async with (
         served(app, patience=60) as here,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{here.port}", headers=headers) as http,

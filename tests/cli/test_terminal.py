@@ -20,7 +20,7 @@ from rich.text import Text
 from builders import make_call, make_origin
 from cli.conftest import Invoke
 from cli.test_commands import OnLedger, on_ledger
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.cli import log
@@ -126,7 +126,7 @@ def test_an_export_is_exact_unless_a_terminal_gets_it(
 
 async def waits(ledger: Ledger, call: ToolCall, *, user: str = "riley", **more: Any) -> Approval:
     """Put a run into the ledger that waits for one call, and return its approval."""
-    run = await Desk(ledger, Directory()).submit("finance", more.pop("message", "go"), user=user)
+    run = await Decider(ledger, Directory()).submit("finance", more.pop("message", "go"), user=user)
     claim = await ledger.claim("run.finance", limit=1)
     now, said = await ledger.now(), more.pop("said_by_run", "")
     origin = make_origin(run=run.id, session=run.session, user=user, agent=more.pop("agent", "a"))

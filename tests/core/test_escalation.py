@@ -48,26 +48,26 @@ LEVELS = st.builds(
 )
 
 
-def staged(levels: list[Level], stages: list[int]) -> tuple[Level, ...]:
-    """Return levels of so many stages, the levels of each standing together."""
-    named = zip(levels, sorted(stages), strict=False)
-    return tuple(level.model_copy(update={"stage": f"s{stage}"}) for level, stage in named)
+def phased(levels: list[Level], phases: list[int]) -> tuple[Level, ...]:
+    """Return levels of so many phases, the levels of each standing together."""
+    named = zip(levels, sorted(phases), strict=False)
+    return tuple(level.model_copy(update={"phase": f"s{phase}"}) for level, phase in named)
 
 
 def silence(policy: Policy) -> Policy:
-    """Return a policy whose silence approves nothing where there are stages."""
-    if len({one.stage for one in policy.levels}) == 1:
+    """Return a policy whose silence approves nothing where there are phases."""
+    if len({one.phase for one in policy.levels}) == 1:
         return policy
     return policy.model_copy(update={"on_timeout": OnTimeout.REJECT})
 
 
 POLICIES = st.builds(
-    # Checked as a whole only then: silence that approves cannot be said of stages.
+    # Checked as a whole only then: silence that approves cannot be said of phases.
     lambda levels, **rules: silence(
         Policy(name="p", levels=levels[:1], **rules).model_copy(update={"levels": levels})
     ),
     levels=st.builds(
-        staged,
+        phased,
         st.lists(LEVELS, min_size=1, max_size=4),
         st.just([0] * 4) | st.lists(st.integers(0, 2), min_size=4, max_size=4),
     ),
@@ -99,8 +99,8 @@ class Story:
         text = after.model_dump_json(exclude_defaults=True, exclude={"version"})
         assert Approval.model_validate_json(text) == after
         assert after.terms is not None
-        stage = after.terms.stage_of
-        voters = [(stage(vote.level), vote.by) for vote in after.votes]
+        phase = after.terms.phase_of
+        voters = [(phase(vote.level), vote.by) for vote in after.votes]
         assert len(set(voters)) == len(voters)
         for one in (*(by for _, by in voters), *after.decided_by):
             assert not any(self.directory.same(one, other) for other in self.never)
@@ -109,9 +109,9 @@ class Story:
         elif after.state is State.APPROVED and after.decision is not None:
             if after.decision.by:
                 assert len({*before.ballot.yes, after.decision.by}) >= before.ballot.need
-                given_ = {stage(vote.level): vote.by for vote in after.given}
-                assert [*given_] == [*range(stage(after.level))]
-                assert stage(after.level) == len(after.terms.stages) - 1
+                given_ = {phase(vote.level): vote.by for vote in after.given}
+                assert [*given_] == [*range(phase(after.level))]
+                assert phase(after.level) == len(after.terms.phases) - 1
                 assert {*after.decided_by} <= {
                     *before.ballot.own,
                     *before.ballot.stay,
@@ -119,7 +119,7 @@ class Story:
                 }
             else:
                 assert after.terms.under_ceiling
-                assert len(after.terms.stages) == 1
+                assert len(after.terms.phases) == 1
                 assert after.terms.on_timeout is OnTimeout.APPROVE
                 assert not before.ballot.no
 
@@ -149,11 +149,11 @@ class Story:
     @staticmethod
     def _passed(before: Approval, after: Approval) -> list[int]:
         assert before.terms is not None
-        reminded = after.turn == before.turn and after.deadline == before.deadline
+        reminded = after.level_key == before.level_key and after.deadline == before.deadline
         if reminded and after.state is State.PENDING:
             return []
         following = list(before.terms.after(before.level, before.round))
-        if after.state is not State.PENDING or after.turn == before.turn:
+        if after.state is not State.PENDING or after.level_key == before.level_key:
             return [index for index, _ in following]
         return [index for index, _ in following[: following.index((after.level, after.round))]]
 

@@ -83,7 +83,7 @@ def asked(policy: Policy, amount: float = 400, directory: Directory = PEOPLE) ->
 def says(
     approval: Approval, name: str, *, yes: bool = True, directory: Directory = PEOPLE
 ) -> Approval:
-    """Return the approval after an answer, gone on to the next stage where that is due."""
+    """Return the approval after an answer, gone on to the next phase where that is due."""
     who = directory.get(name)
     assert who is not None
     move = approval.approve if yes else approval.reject
@@ -98,7 +98,7 @@ def says(
     [(400, ["ada"]), (500, ["ada"]), (4_000, ["ada", "bo"]), (40_000, ["ada", "bo", "cy"])],
 )
 def test_it_goes_up_the_managers_until_a_limit_covers_it(amount: float, way: list[str]) -> None:
-    """A yes of somebody below counts as their stage; the first that covers it ends it."""
+    """A yes of somebody below counts as their phase; the first that covers it ends it."""
     approval = asked(UP, amount)
     for name in way:
         assert (approval.state, approval.ballot.own) == (State.PENDING, (name,))
@@ -274,7 +274,7 @@ def test_nothing_is_approved_that_no_limit_covers(
         assert approval.passed or approval.state is State.TIMED_OUT
 
 
-def test_all_managers_up_to_the_top_as_stages() -> None:
+def test_all_managers_up_to_the_top_as_phases() -> None:
     """Each has to approve, whatever their limit."""
     approval = asked(Policy(name="p", ask=("requester.managers",)))
     assert approval.still_needed == 3
@@ -369,15 +369,15 @@ def test_groups_are_met_exactly_when_each_has_its_minimum(
 STAGES = Policy(
     name="p",
     levels=(
-        Level(ask=("ada", "bo"), quorum=2, stage="managers"),
-        Level(ask=("bo", "cy", "dee"), quorum=2, stage="finance"),
-        Level(ask=("bo",), stage="board"),
+        Level(ask=("ada", "bo"), quorum=2, phase="managers"),
+        Level(ask=("bo", "cy", "dee"), quorum=2, phase="finance"),
+        Level(ask=("bo",), phase="board"),
     ),
 )
 
 
 def test_a_person_who_has_approved_is_not_asked_again() -> None:
-    """Bo's first yes counts in every later stage, and ends it where nobody else is needed."""
+    """Bo's first yes counts in every later phase, and ends it where nobody else is needed."""
     finance = says(says(asked(STAGES), "bo"), "ada")
     assert (finance.ballot.yes, finance.ballot.awaited) == (("bo",), ("cy", "dee"))
     done = says(finance, "cy")
@@ -385,7 +385,7 @@ def test_a_person_who_has_approved_is_not_asked_again() -> None:
 
 
 def test_the_policy_can_ask_them_again() -> None:
-    """Each stage then wants answers of its own."""
+    """Each phase then wants answers of its own."""
     twice = STAGES.model_copy(update={"ask_twice": True})
     finance = says(says(asked(twice), "bo"), "ada")
     assert finance.ballot.awaited == ("bo", "cy", "dee")
@@ -393,10 +393,10 @@ def test_the_policy_can_ask_them_again() -> None:
     assert (board.state, board.ballot.awaited) == (State.PENDING, ("bo",))
 
 
-def test_a_yes_without_the_reason_that_a_later_stage_wants_does_not_count_there() -> None:
+def test_a_yes_without_the_reason_that_a_later_phase_wants_does_not_count_there() -> None:
     """They are asked for it."""
-    board = Level(ask=("ada",), stage="board", reasons=("approve",))
-    policy = Policy(name="p", levels=(Level(ask=("ada",), stage="managers"), board))
+    board = Level(ask=("ada",), phase="board", reasons=("approve",))
+    policy = Policy(name="p", levels=(Level(ask=("ada",), phase="managers"), board))
     assert says(asked(policy), "ada").ballot.awaited == ("ada",)
 
 
@@ -409,7 +409,7 @@ def test_each_yes_that_counts_again_is_in_the_audit() -> None:
     went = pass_on(after, PEOPLE, now=SOON)
     assert went is not None
     assert [(one.what, one.by) for one in went[1]] == [(What.PASSED, "ada"), (What.VOTED, "bo")]
-    assert "earlier stage" in went[1][1].why
+    assert "earlier phase" in went[1][1].why
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_each_yes_that_counts_again_is_in_the_audit() -> None:
         ({"levels": [{}]}, "nobody is asked"),
         (
             {"levels": [{"ask": ["requester.manager"], "until": LIMIT}, {"ask": ["eve"]}]},
-            "a stage of its own",
+            "a phase of its own",
         ),
     ],
 )

@@ -165,9 +165,9 @@ def test_only_what_was_approved_is_done(milestone: Milestone) -> None:
     assert told(rejected, milestone, people) == set()
 
 
-def test_the_next_stage_is_no_escalation() -> None:
+def test_the_next_phase_is_no_escalation() -> None:
     """Those who are informed are spared it; the requester may want to know for whom it waits."""
-    levels = (Level(ask=("mara",), stage="one"), Level(ask=("tom",), stage="two"))
+    levels = (Level(ask=("mara",), phase="one"), Level(ask=("tom",), phase="two"))
     people = everybody()
     rules = policy(levels=levels, notify_requester=("waiting",))
     waiting = routed(rules, people)
@@ -332,7 +332,7 @@ def policies(draw: st.DrawFn) -> Policy:
     some = st.lists(st.sampled_from(NAMES), max_size=4, unique=True).map(tuple)
     topics = st.lists(st.sampled_from(list(NotifyOn)), unique=True).map(tuple)
     levels = tuple(
-        Level(ask=draw(ids), within="1h", inform=draw(some), stage=draw(st.just("")))
+        Level(ask=draw(ids), within="1h", inform=draw(some), phase=draw(st.just("")))
         for _ in range(draw(st.integers(1, 3)))
     )
     return policy(levels=levels, inform=draw(some), notify_requester=draw(topics))
@@ -355,25 +355,25 @@ def test_nobody_is_told_twice_and_nobody_who_is_asked(rules: Policy, steps: list
             found = recipients(here, milestone, people)
             names = [one.person for one in found]
             assert len(names) == len(set(names))
-            has_card = {one.person for one in here.asked if one.turn == here.turn}
+            has_card = {one.person for one in here.asked if one.level_key == here.level_key}
             assert has_card.isdisjoint(names)
             wanted = {"riley"} | set(here.informed)
             assert set(names) <= wanted
-            turn = here.turn if here.state is State.PENDING else ""
-            fresh = {(one, milestone, turn) for one in names}
+            level_key = here.level_key if here.state is State.PENDING else ""
+            fresh = {(one, milestone, level_key) for one in names}
             assert not fresh & seen
             seen |= fresh
-            assert not is_over(here, milestone, turn)
+            assert not is_over(here, milestone, level_key)
         if here.state is not State.PENDING:
             break
         before, now = here, now + HOUR
         if step in {"wait", "begin"}:
             here, _ = advance(here, people, now=now)
             fresh_cards = tuple(
-                Asked(person=one, channel="email", address="", turn=here.turn)
+                Asked(person=one, channel="email", address="", level_key=here.level_key)
                 for one in here.approvers
             )
-            if here.state is State.PENDING and fresh_cards and here.turn != before.turn:
+            if here.state is State.PENDING and fresh_cards and here.level_key != before.level_key:
                 here, _ = here.asked_too(fresh_cards, now=now)
         else:
             by = people.get(min(here.approvers))

@@ -33,14 +33,16 @@ def look(
     *ask: str,
     people: list[Person],
     barred: tuple[str, ...] = (),
-    turns: dict[str, float] | None = None,
+    last_asked: dict[str, float] | None = None,
     **more: Any,
 ) -> Found:
     """Find for a level that asks these, among these people; Riley wants something."""
     directory = Directory(people, **more)
     level = Level(ask=ask)
     facts = {"user": "riley@example.com"}
-    return find(level, directory, facts=facts, barred=barred, now=NOW, turns={"q": turns or {}})
+    return find(
+        level, directory, facts=facts, barred=barred, now=NOW, rotations={"q": last_asked or {}}
+    )
 
 
 def seats(found: Found) -> list[str]:
@@ -202,15 +204,15 @@ def test_turns_are_fair(pick: Pick, size: int, away: set[int], rounds: int) -> N
     """Of those who are there nobody is asked more than once more than another."""
     people = [person(f"p{at}", delegate="" if at in away else None) for at in range(size)]
     queue = Queue(name="q", members=tuple(one.id for one in people), pick=pick)
-    turns: dict[str, float] = {}
+    last_asked: dict[str, float] = {}
     counted: Counter[str] = Counter()
     for number in range(rounds):
-        found = look("queue:q", people=people, queues=[queue], turns=turns)
+        found = look("queue:q", people=people, queues=[queue], last_asked=last_asked)
         if len(away & set(range(size))) == size:
             assert found.seats == ()
             return
         (seat,) = found.seats
-        turns[seat.stands_for] = number
+        last_asked[seat.stands_for] = number
         counted[seat.person] += 1
     there = [counted[f"p{at}"] for at in range(size) if at not in away]
     assert max(there) - min(there) <= 1
@@ -219,15 +221,15 @@ def test_turns_are_fair(pick: Pick, size: int, away: set[int], rounds: int) -> N
 
 def test_least_recent_catches_up_and_round_robin_does_not() -> None:
     """Who was away longest comes first, or at their place in the order."""
-    turns = {"a": 5.0, "b": 1.0, "c": 4.0}
+    last_asked = {"a": 5.0, "b": 1.0, "c": 4.0}
     members = ("a", "b", "c")
-    assert list(Queue(name="q", members=members, pick=Pick.LEAST_RECENT).in_turn(turns)) == [
+    assert list(Queue(name="q", members=members, pick=Pick.LEAST_RECENT).in_order(last_asked)) == [
         "b", "c", "a"
     ]  # fmt: skip
     robin = Queue(name="q", members=members, pick=Pick.ROUND_ROBIN)
-    assert list(robin.in_turn(turns | {"gone": 9.0})) == ["b", "c", "a"]
-    assert list(robin.in_turn({"c": 4.0})) == ["a", "b", "c"]
-    assert list(robin.in_turn({})) == ["a", "b", "c"]
+    assert list(robin.in_order(last_asked | {"gone": 9.0})) == ["b", "c", "a"]
+    assert list(robin.in_order({"c": 4.0})) == ["a", "b", "c"]
+    assert list(robin.in_order({})) == ["a", "b", "c"]
 
 
 ids = st.sampled_from("abcdef")

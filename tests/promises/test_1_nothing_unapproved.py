@@ -65,7 +65,7 @@ async def test_a_yes_in_the_session_does_not_outweigh_the_no_of_the_approver(
     run = await office.submit("finance", MESSAGE)
     (approval,) = await office.ask(run)
     await put_answer_of_somebody_else(office, run)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="no")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="no")
     run = await office.resume(run)
     assert office.executed() == []
     assert run.state is RunState.FAILED
@@ -128,7 +128,7 @@ async def test_what_somebody_else_has_run_in_the_session_is_told(
     ):
         pass
     assert len(office.executed()) == 1
-    await getattr(office.desk, verdict)(approval.id, MARA, channel="cli")
+    await getattr(office.decider, verdict)(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert len(office.executed()) == 1
     assert run.state is RunState.FAILED
@@ -148,7 +148,7 @@ async def test_a_payload_of_the_model_shows_no_other_call(office: Office) -> Non
     run = await office.submit("records", json.dumps([["update_record", args]]))
     (approval,) = await office.ask(run)
     assert (approval.call.name, approval.call.args) == ("update_record", args)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="never")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="never")
     await office.resume(run)
     assert office.executed() == []
 
@@ -160,7 +160,7 @@ async def test_a_callback_of_the_agent_changes_no_approved_call(office: Office) 
     run = await office.submit("changing", json.dumps([["pay", {"iban": "DE-SHOWN"}]]))
     (approval,) = await office.ask(run)
     assert approval.call.args == {"iban": "DE-SHOWN"}
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     session = await office.apps.sessions.get_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )

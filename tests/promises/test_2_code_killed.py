@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from promises.test_2_killed_at_every_step import ROUNDS, Forge, forge, take_up
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -40,7 +40,7 @@ class Manager:
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.ledger = ledger
         self.folder = folder
-        self.desk = Desk(ledger, Directory([MARA]))
+        self.decider = Decider(ledger, Directory([MARA]))
 
     async def answer(self, run: Run) -> bool:
         """Answer what a run waits for, and return whether any of it was in doubt."""
@@ -51,7 +51,7 @@ class Manager:
             await self.ledger.commit(Change().put(asked, was=was).note(events))
             doubted = doubted or asked.origin.again > 0
             sent = refunded(self.folder)[str(asked.call.args["order"])]
-            decide = self.desk.reject if sent else self.desk.approve
+            decide = self.decider.reject if sent else self.decider.approve
             await decide(asked.id, MARA, channel="cli")
         return doubted
 
@@ -80,7 +80,7 @@ async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) ->
     for step, after in kills(stop, number):
         name = f"r{number}-{stop}-{step}-{int(after)}"
         said = f"refund {name}-a: 50, {name}-b: 200 and {name}-c: 300"
-        run = await manager.desk.submit("refunds", said, user="r")
+        run = await manager.decider.submit("refunds", said, user="r")
         if stop == 0:
             dead += workers.work(RUN, step=step, after=after) == -9
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -43,9 +42,12 @@ class Forge:
         folder: Where the log and what the tools write down go.
         agents: The folder of the agents.
         names: Which of them are loaded before the workers are forked.
+        lease: Seconds after which a worker that shows no sign of life is taken for dead.
     """
 
-    def __init__(self, redis: str, folder: Path, agents: Path, names: Sequence[str]) -> None:
+    def __init__(
+        self, redis: str, folder: Path, agents: Path, names: Sequence[str], lease: float
+    ) -> None:
         path = (str(EXAMPLES), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")]))
         environment = os.environ | {
             "SIGNOFF_EXAMPLE_JOURNAL": str(folder / "journal.jsonl"),
@@ -56,7 +58,7 @@ class Forge:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, str(Path(__file__).with_name("forge.py")), redis),
-                    *(str(agents), str(LEASE), *names),
+                    *(str(agents), str(lease), *names),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -85,11 +87,15 @@ class Forge:
 
 @asynccontextmanager
 async def forge(
-    folder: Path, agents: Path = EXAMPLES, names: Sequence[str] = ("finance", "refunds")
+    folder: Path,
+    agents: Path = EXAMPLES,
+    names: Sequence[str] = ("finance", "refunds"),
+    *,
+    lease: float = LEASE,
 ) -> AsyncIterator[tuple[Forge, Ledger]]:
     """Yield a forge and the ledger it works on."""
     with EmbeddedRedis(folder / "redis", fsync="everysec") as redis:
-        made = Forge(redis.url, folder, agents, names)
+        made = Forge(redis.url, folder, agents, names, lease)
         ledger = Ledger(Store.open(redis.url))
         try:
             yield made, ledger
@@ -99,13 +105,18 @@ async def forge(
 
 
 async def take_up(workers: Forge, ledger: Ledger, stage: str) -> None:
-    """Let living workers finish a stage; what dead ones held comes free by its lease alone."""
+    """Let living workers finish a stage, as if the leases of the dead ones had run out."""
     while (await ledger.backlog()).get(stage):
-        await asyncio.sleep(LEASE / 2)  # a power cut gives no signal either
+        async with ledger.store.translated_client() as client:
+            outbox = f"{ledger.store.prefix}outbox:{stage}"
+            items = await client.zrange(outbox, 0, -1, desc=False)
+            await client.zadd(outbox, dict.fromkeys(items, 0))
+            for key in await client.keys("*}:lease:*"):
+                await client.delete(key)
         assert workers.work(stage) == 0
 
 
-async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
+async def approve(ledger: Ledger, decider: Decider, run: Run) -> None:
     """Ask Mara, and let her approve."""
     for was in await ledger.approvals(run.waiting):
         asked, events = was.ask(
@@ -114,7 +125,7 @@ async def approve(ledger: Ledger, desk: Desk, run: Run) -> None:
             now=await ledger.now(),
         )
         await ledger.commit(Change().put(asked, was=was).note(events))
-        await desk.approve(asked.id, MARA, channel="cli")
+        await decider.approve(asked.id, MARA, channel="cli")
 
 
 @pytest.mark.promise
@@ -123,7 +134,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
     """Each run ends with one execution, or in doubt with one at most; the audit verifies."""
     run_stage, resume_stage = stages.run("finance"), stages.resume("finance")
     async with forge(tmp_path) as (workers, ledger):
-        desk = Desk(ledger, Directory([MARA]))
+        decider = Decider(ledger, Directory([MARA]))
         ends: Counter[RunState] = Counter()
         killed = 0
         for number in range(ROUNDS):
@@ -131,7 +142,9 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
             for step in STEPS:
                 for after in (False, True):
                     name = f"{number}-{step}-{after}"
-                    run = await desk.submit("finance", f"Reimburse me $2500 for {name}", user="r")
+                    run = await decider.submit(
+                        "finance", f"Reimburse me $2500 for {name}", user="r"
+                    )
                     killed += workers.work(run_stage, step=step, after=after) == -9
                     runs.append(run.id)
             await take_up(workers, ledger, run_stage)
@@ -141,7 +154,7 @@ async def test_sigkill_at_every_step(tmp_path: Path) -> None:
                 run = await ledger.run(run_id)
                 assert run.state is RunState.PAUSED
                 assert len(run.approvals) == 1
-                await approve(ledger, desk, run)
+                await approve(ledger, decider, run)
                 killed += workers.work(resume_stage, step=step, after=after) == -9
             await take_up(workers, ledger, resume_stage)
             for run in await ledger.runs(runs):

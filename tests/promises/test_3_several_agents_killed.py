@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from promises.test_2_killed_at_every_step import Forge, approve, forge, take_up
 from signoff.broker import stages
 from signoff.broker.ledger import audit
@@ -20,6 +20,8 @@ from worker.office import MARA
 from worker.shapes import write_folders
 
 MOST_TURNS = 8
+LEASE = 600.0
+"""Far longer than a busy machine lets a living worker wait between two signs of life."""
 LONG = (
     *("sequence_resumable", "parallel_bare", "parallel_resumable", "loop_bare", "loop_resumable"),
     *("transfer_bare", "transfer_resumable", "singles_bare", "graph_bare"),
@@ -40,7 +42,7 @@ class Journey:
         self.workers = workers
         self.ledger = ledger
         self.app = app
-        self._desk = Desk(ledger, Directory([MARA]))
+        self._decider = Decider(ledger, Directory([MARA]))
         self._journal = folder / "journal.jsonl"
 
     async def walk(self, turn: int, thought: int) -> tuple[Run | None, bool]:
@@ -50,7 +52,7 @@ class Journey:
             The run, None where it has no such turn; and whether the worker was killed.
         """
         self._journal.unlink(missing_ok=True)
-        run = await self._desk.submit(self.app, "go", user="riley@example.com")
+        run = await self._decider.submit(self.app, "go", user="riley@example.com")
         dead = False
         for number in range(MOST_TURNS):
             stage = stages.resume(self.app) if number else stages.run(self.app)
@@ -60,7 +62,7 @@ class Journey:
             run = await self.ledger.run(run.id)
             if run.state is not RunState.PAUSED:
                 return (run if number >= turn else None), dead
-            await approve(self.ledger, self._desk, run)
+            await approve(self.ledger, self._decider, run)
         raise AssertionError(f"{self.app} does not come to an end")
 
     def executed(self) -> list[dict[str, object]]:
@@ -78,7 +80,7 @@ async def test_no_agent_of_several_is_forgotten(tmp_path: Path, app: str) -> Non
     """Killed at each call of a model, before and after an approval, the run does all its work."""
     agents = write_folders(tmp_path / "agents")
     ends: Counter[RunState] = Counter()
-    async with forge(tmp_path, agents, [app]) as (workers, ledger):
+    async with forge(tmp_path, agents, [app], lease=LEASE) as (workers, ledger):
         journey = Journey(workers, ledger, tmp_path, app)
         deaths: Counter[int] = Counter()
         for turn in range(MOST_TURNS):

@@ -33,13 +33,13 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
     (agents / "broken").mkdir()
     (agents / "broken" / "agent.py").write_text("raise RuntimeError('no such luck')\n")
     async with plant(tmp_path, "worker", "channels", "gateway", agents=agents) as here:
-        desk, ledger = over(here.parts.decisions), here.parts.ledger
-        broken = await desk.submit("broken", "go", user="riley@example.com")
+        decider, ledger = over(here.parts.decisions), here.parts.ledger
+        broken = await decider.submit("broken", "go", user="riley@example.com")
         poison = Change()
         for stage in ("run.finance", "resume.finance", "route", "intake", "deliver.email"):
             poison.send_raw(stage, f"poison-{stage}", {"run": "run_none", "approval": "ap_none"})
         await ledger.commit(poison)
-        run = await desk.submit("finance", "Reimburse me $2500", user="riley@example.com")
+        run = await decider.submit("finance", "Reimburse me $2500", user="riley@example.com")
         card = await here.mailbox.wait_for(lambda mail: "+" in str(mail["Reply-To"]))
         for bomb in BOMBS:
             # One that is refused at the door does no harm either.
@@ -58,5 +58,5 @@ async def test_bombs_broken_agents_and_poisoned_work_beside_a_normal_run(tmp_pat
         assert ends[broken.id].what is What.FAILED
         assert "no such luck" in ends[broken.id].why
         assert sum(here.executions().values()) == 1
-        later = await desk.submit("finance", "Reimburse me $70", user="riley@example.com")
+        later = await decider.submit("finance", "Reimburse me $70", user="riley@example.com")
         assert (await here.ends([later.id]))[later.id].what is What.COMPLETED

@@ -11,7 +11,7 @@ import pytest
 
 from builders import CLEO, MARA, RILEY
 from channels.conftest import Channels
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -57,11 +57,11 @@ class Shop:
             ),
             Policy(name="whole", when="true", levels=(FIRST, Level(ask=("cleo",), within="1h"))),
         )
-        desk = Desk(channels.ledger, directory)
+        decider = Decider(channels.ledger, directory)
         self.clock, self.ledger = clock, channels.ledger
-        self.channels = replace(channels, desk=desk, directory=directory, policies=policies)
+        self.channels = replace(channels, decider=decider, directory=directory, policies=policies)
         self.router = self.channels.router
-        self.reconciler = Reconciler(desk.roster)
+        self.reconciler = Reconciler(decider.roster)
 
     async def open(self, tool: str) -> Approval:
         """Open a request and deliver its first card."""
@@ -116,10 +116,10 @@ async def test_what_cannot_go_on_is_told_and_asked_of_the_default(shop: Shop) ->
     await shop.wait(timedelta())
     assert shop.cards(broken) == ["mara", "cleo"]
     whats = [event.what for event in await shop.ledger.history(broken.id)]
-    assert whats[-4:-1] == [What.STUCK, What.UNROUTABLE, What.ASKED]
+    assert whats[-4:-1] == [What.POISONED, What.UNROUTABLE, What.ASKED]
     assert await poisoned(shop.ledger) == []
-    desk = shop.channels.desk
-    done = await desk.approve(broken.id, CLEO, channel="email")
+    decider = shop.channels.decider
+    done = await decider.approve(broken.id, CLEO, channel="email")
     assert done.state is State.APPROVED
     assert (await shop.ledger.run(broken.origin.run)).state is RunState.ANSWERED
 
@@ -139,7 +139,7 @@ async def test_a_record_that_nobody_can_read_is_told(shop: Shop) -> None:
     assert one.approval == unread.id
     entries = audit.entries(shop.ledger.store)
     told = [Event.model_validate_json(text) async for _, text, _ in entries]
-    assert [one.approval for one in told if one.what is What.STUCK] == [unread.id]
+    assert [one.approval for one in told if one.what is What.POISONED] == [unread.id]
 
 
 @pytest.mark.promise
@@ -151,7 +151,7 @@ async def test_cards_that_cannot_be_made_do_not_keep_a_level_from_beginning(
     def fail(*_: object) -> tuple[Approval, tuple[Event, ...]]:
         raise RuntimeError("no card for this")
 
-    shop.reconciler = Reconciler(shop.channels.desk.roster, cards=fail)
+    shop.reconciler = Reconciler(shop.channels.decider.roster, cards=fail)
     monkeypatch.setattr(Router, "_cards", fail)
     third = Level(ask=("riley",), within="1h")
     levels = (FIRST, Level(ask=("cleo",), within="30h"), third)

@@ -20,11 +20,11 @@ def test_a_timeline_of_the_examples() -> None:
     line = timeline(
         SETTINGS, "reimburse", LARGE, user="nora", at="2026-07-01 17:30", zone="Europe/Berlin"
     )
-    (rung,) = line.rungs
-    assert (line.terms.policy, rung.people) == ("large expenses", ("tom",))
-    assert rung.at == datetime(2026, 7, 1, 15, 30, tzinfo=UTC)
-    assert (line.end, line.end_at) == (End.REJECT, rung.at + timedelta(hours=4))
-    assert timeline(SETTINGS, "reimburse", LARGE, user="nora", at=rung.at) == line
+    (level,) = line.levels
+    assert (line.terms.policy, level.people) == ("large expenses", ("tom",))
+    assert level.at == datetime(2026, 7, 1, 15, 30, tzinfo=UTC)
+    assert (line.end, line.end_at) == (End.REJECT, level.at + timedelta(hours=4))
+    assert timeline(SETTINGS, "reimburse", LARGE, user="nora", at=level.at) == line
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 import redis
 
 from composed import composed, line_of, secret_files
-from deciding import Desk
+from deciding import Decider
 from services import missing, program
 from signoff.broker.ledger.follow import follow
 from signoff.broker.ledger.ledger import Ledger
@@ -215,7 +215,7 @@ def test_prometheus_starts_with_the_mounted_rules(host: Host, tmp_path: Path) ->
 
 
 @asynccontextmanager
-async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Desk]]:
+async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Decider]]:
     """Start all services, beside a PostgreSQL."""
     with ledger_server(host) as url, postgres() as database:
         (host.secrets / "sessions.url").write_text(database.url)
@@ -231,7 +231,7 @@ async def started(host: Host) -> AsyncIterator[tuple[Supervisor, Host, Desk]]:
                 for name in ("worker", "channels", "gateway"):
                     await supervisor.start(name, here.line(SERVICES[name]))
                 await supervisor.ready()
-                yield supervisor, here, Desk(ledger, settings.everybody)
+                yield supervisor, here, Decider(ledger, settings.everybody)
         finally:
             await ledger.close()
 
@@ -242,14 +242,14 @@ async def test_an_approval_goes_the_whole_way_through_the_services(
 ) -> None:
     """Each starts as its own user of Redis on a root that it cannot write to, and does its work."""
     test_a_sandbox_can_be_made(tmp_path)
-    async with started(host) as (supervisor, here, desk):
+    async with started(host) as (supervisor, here, decider):
         operator = SERVICES["operator"]
         submit = ["signoff", "run", "finance", "Reimburse me 2500 for the conference"]
         submit += ["--user", "nora@example.com", "--json"]
         run = json.loads(await _output(here.line(operator, *submit)))["id"]
         mails = host.volumes / "mail" / "mail"
         async with asyncio.timeout(60):
-            async for event in follow(desk.ledger.store, subject=run):
+            async for event in follow(decider.ledger.store, subject=run):
                 if event.what is What.DELIVERED:
                     break
             card = next(
@@ -261,7 +261,7 @@ async def test_an_approval_goes_the_whole_way_through_the_services(
             await dev_mailbox.reply(
                 card, "approve", "mara@example.com", host="127.0.0.1", port=inbound
             )
-            async for event in follow(desk.ledger.store, subject=run):
+            async for event in follow(decider.ledger.store, subject=run):
                 if event.what in ENDS:
                     break
         assert event.what is What.COMPLETED

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from builders import MARA, paused, present
 from chromium import Tab, chromium
-from deciding import Desk
+from deciding import Decider
 from served import listening
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -34,7 +34,7 @@ class Inbox:
     """A gateway that listens, and a browser that Mara has signed in with."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     tab: Tab
     url: str
 
@@ -53,15 +53,15 @@ async def inbox(ledger: Ledger, directory: Directory, tmp_path: Path) -> AsyncIt
     """All of it, on an empty ledger."""
     port = free_port()
     settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
-    desk = Desk(ledger, directory)
+    decider = Decider(ledger, directory)
     gateway = make_gateway(ledger)
-    gateway.include_router(make_inbox_router(desk, settings))
+    gateway.include_router(make_inbox_router(decider, settings))
     name = await Sessions(ledger, settings).begin(MARA.id, how=How.LOCAL, also=Change())
     async with listening(gateway, port), chromium(tmp_path, scripts=True) as tab:
         cookie = {"name": "signoff", "value": name, "domain": "127.0.0.1", "path": "/"}
         await tab.do("Network.setCookie", **cookie)
         await tab.do("Page.addScriptToEvaluateOnNewDocument", source=ERRORS)
-        yield Inbox(ledger, desk, tab, f"{settings.url}/inbox/")
+        yield Inbox(ledger, decider, tab, f"{settings.url}/inbox/")
         assert await tab.look("window.errors") == []
 
 
@@ -77,7 +77,7 @@ async def test_a_list_is_brought_up_to_date(inbox: Inbox) -> None:
     second = await inbox.asked()
     await tab.find(f"#open-{second.id}")
     assert await tab.look("document.activeElement.id") == f"open-{first.id}"
-    await inbox.desk.approve(second.id, MARA, channel="email")
+    await inbox.decider.approve(second.id, MARA, channel="email")
     await tab.find("#news", "1 pending for you.")
     assert second.id not in await tab.look("document.getElementById('list').innerHTML")
 
@@ -103,10 +103,10 @@ async def test_who_is_signed_out_is_told(inbox: Inbox, *, of_one: bool) -> None:
     """What they have on the screen stays there, and nothing more comes."""
     tab, first = inbox.tab, await inbox.asked()
     await tab.open(inbox.url + (f"approvals/{first.id}" if of_one else ""))
-    await inbox.desk.made(first.id, moves.Comment(text="Which team?"), MARA)
+    await inbox.decider.made(first.id, moves.Comment(text="Which team?"), MARA)
     await tab.find("#news:not(:empty)")
     await tab.do("Network.clearBrowserCookies")
-    await inbox.desk.approve(first.id, MARA, channel="email")
+    await inbox.decider.approve(first.id, MARA, channel="email")
     await tab.find("#news", "You are signed out.")
     assert first.id in await tab.look("document.getElementById('main').innerHTML")
     assert "reimburse" in await tab.text()
@@ -131,7 +131,7 @@ async def test_what_a_page_fetches_by_itself_is_no_use_of_the_session(inbox: Inb
         assert not any(used[1:])
         used.clear()
         await inbox.tab.open(inbox.url + f"approvals/{first.id}")
-        await inbox.desk.approve(first.id, MARA, channel="email")
+        await inbox.decider.approve(first.id, MARA, channel="email")
         await inbox.tab.find("h1", "Recorded: you approved")
         assert used[0]
         assert not any(used[1:])

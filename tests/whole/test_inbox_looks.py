@@ -76,7 +76,7 @@ async def history(at: Premises) -> None:
     for hours in range(1, 10):
         approval = await at.ask(amount=100 * hours, purpose="taxi")
         approval = await at.amend(approval, opened_at=ago(approval, hours))
-        answer = at.office.desk.reject if hours % 4 == 0 else at.office.desk.approve
+        answer = at.office.decider.reject if hours % 4 == 0 else at.office.decider.approve
         await answer(approval.id, CLEO if hours % 2 else MARA, channel="email", reason="as agreed")
 
 
@@ -127,10 +127,12 @@ async def tour(at: Premises) -> AsyncIterator[str]:
     yield "form-wrong"
     await at.open(long)
     yield "approval-long"
-    await office.desk.approve(big.id, MARA, channel="email", reason="It pays for itself")
+    await office.decider.approve(big.id, MARA, channel="email", reason="It pays for itself")
     await at.open(big)
     yield "confirm"
-    await office.desk.reject(big.id, MARA, channel="email", reason="Not before the budget is out")
+    await office.decider.reject(
+        big.id, MARA, channel="email", reason="Not before the budget is out"
+    )
     await at.open(big)
     yield "over"
     await at.open()

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from builders import MARA, people, present
 from chromium import Tab, chromium
-from deciding import Desk
+from deciding import Decider
 from served import listening
 from signoff.broker import stages
 from signoff.broker.ledger.ledger import Ledger
@@ -49,7 +49,7 @@ class Firm:
     """A worker with a real agent, the channels, a gateway that listens, and a browser."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     executor: Executor
     channel: FakeChannel
     inbox: InboxSettings
@@ -60,7 +60,7 @@ class Firm:
 
     async def asked(self) -> Approval:
         """Submit a run whose agent wants to pay a large expense, and ask Mara about it."""
-        run = await self.desk.submit(
+        run = await self.decider.submit(
             "finance", "Please reimburse me $2500 for the conference", user="riley"
         )
         await self.executor.drain(stages.run("finance"))
@@ -68,7 +68,7 @@ class Firm:
             self.ledger,
             policies=[POLICY],
             fallback=Fallback(ask=("cleo",)),
-            directory=self.desk.directory,
+            directory=self.decider.directory,
         )
         await router.drain()
         await self.deliver()
@@ -78,7 +78,7 @@ class Firm:
     async def deliver(self) -> None:
         """Deliver what waits to be delivered."""
         delivery = Delivery(
-            self.ledger, self.channel, directory=self.desk.directory, inbox=self.inbox
+            self.ledger, self.channel, directory=self.decider.directory, inbox=self.inbox
         )
         await delivery.drain()
 
@@ -93,7 +93,7 @@ class Firm:
         mail["Message-ID"] = "<1@mail.example>"
         mail.set_content(text)
         await store(self.ledger, mail.as_bytes(), sender=MARA.email, recipients=())
-        await Intake(self.desk, mailbox=MAILBOX).drain()
+        await Intake(self.decider, mailbox=MAILBOX).drain()
         await self.deliver()
         notice = self.channel.find(approval.id, Kind.NOTICE)
         assert notice is not None
@@ -125,11 +125,11 @@ async def firm(
     monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
     port = free_port()
     inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
-    desk = Desk(ledger, people())
+    decider = Decider(ledger, people())
     guard = GuardPlugin(ledger)
     apps = Apps(AGENTS, session_service(f"sqlite:///{tmp_path}/s.db", AGENTS), lambda: guard)
     gateway = make_gateway(ledger)
-    gateway.include_router(make_inbox_router(desk, inbox))
+    gateway.include_router(make_inbox_router(decider, inbox))
     app = pyotp.parse_uri(await Factors(ledger, inbox.secret_key).enroll(MARA, by="test"))
     async with (
         AsyncExitStack() as stack,
@@ -139,7 +139,7 @@ async def firm(
         stack.push_async_callback(apps.close)
         yield Firm(
             ledger,
-            desk,
+            decider,
             Executor(ledger, AdkRuntime(apps, guard)),
             FakeChannel(),
             inbox,

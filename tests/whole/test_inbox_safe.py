@@ -59,10 +59,10 @@ async def harmful(at: Premises) -> tuple[Approval, Approval]:
     waits = await at.ask(template={"note": HARM, HARM: HARM}, **parts)
     over = await at.ask(**parts)
     waits, over = await at.amend(waits, said=HARM), await at.amend(over, said=HARM)
-    desk = at.office.desk
-    await desk.made(waits.id, moves.Comment(text=HARM), NAMED)
-    await desk.made(waits.id, moves.AskBack(text=HARM), MARA)
-    return waits, await desk.reject(over.id, CLEO, channel="email", reason=HARM)
+    decider = at.office.decider
+    await decider.made(waits.id, moves.Comment(text=HARM), NAMED)
+    await decider.made(waits.id, moves.AskBack(text=HARM), MARA)
+    return waits, await decider.reject(over.id, CLEO, channel="email", reason=HARM)
 
 
 @pytest.mark.soak

@@ -186,7 +186,7 @@ async def test_several_at_once(at: Premises, width: int, scripts: bool) -> None:
     assert "Approve 3 together" in text
     assert all(f"c-{one}" in text for one in range(3))
     assert not await at.tab.look(OVERFLOWS)
-    await at.office.desk.reject(asked[1].id, MARA, channel="email", reason="not this one")
+    await at.office.decider.reject(asked[1].id, MARA, channel="email", reason="not this one")
     await at.press("button.yes")
     assert "2 of 3 recorded" in await at.tab.text()
     assert not await at.tab.look(OVERFLOWS)
@@ -202,7 +202,7 @@ async def test_a_second_step_takes_a_code(at: Premises, width: int, scripts: boo
     await begin(at, width=width, scripts=scripts)
     await at.enrol(MARA)
     approval = await at.ask(amount=9000, purpose="the fair")
-    await at.office.desk.approve(approval.id, MARA, channel="email", reason="it pays")
+    await at.office.decider.approve(approval.id, MARA, channel="email", reason="it pays")
     await at.come_in(MARA)
     await at.open(approval)
     assert "You approved this request" in await at.tab.text()
@@ -224,7 +224,7 @@ async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
     await at.open()
     await at.tab.look("window.loaded = 'once'")
     await at.tab.find(f"#open-{first.id}")
-    await at.office.desk.approve(first.id, CLEO, channel="email")
+    await at.office.decider.approve(first.id, CLEO, channel="email")
     await at.tab.find("#news", "1 pending for you.")
     assert await at.tab.look(f"document.getElementById('open-{first.id}')") is None
     assert await at.tab.look("window.loaded") == "once"
@@ -232,7 +232,7 @@ async def test_a_decision_elsewhere_shows_on_open_pages(at: Premises) -> None:
     await at.open(second)
     await at.tab.look("window.loaded = 'once'")
     await at.tab.write("#reason", "I was about to say")
-    await at.office.desk.reject(second.id, CLEO, channel="email", reason="no room")
+    await at.office.decider.reject(second.id, CLEO, channel="email", reason="no room")
     await at.tab.find("#news", "Cleo Park rejected reimburse")
     kept = await at.tab.look("document.getElementById('reason').value")
     assert kept.strip() == "I was about to say"

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from archiving import seeded
 from promises.plant import ROOT, Plant, plant
 from signoff.broker.archive.archiver import Archiver
@@ -85,6 +87,7 @@ async def lasting(ledger: Ledger) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.soak
 async def test_nothing_of_an_ended_run_stays(tmp_path: Path) -> None:
     """After archiving Redis has the same keys and as many members, however many runs there were."""
     retention = '[retention]\nafter = "1m"\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ class Office:
     """One worker, its ledger, and somebody who answers."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     executor: Executor
     apps: Apps
     clock: HandClock
@@ -52,7 +52,7 @@ class Office:
 
     async def submit(self, app: str, message: str) -> Run:
         """Submit a run and let the executor take it to its first pause or end."""
-        run = await self.desk.submit(app, message, user="riley@example.com")
+        run = await self.decider.submit(app, message, user="riley@example.com")
         await self.executor.drain(stages.run(app))
         return await self.ledger.run(run.id)
 
@@ -74,7 +74,7 @@ class Office:
     async def approve(self, run: Run, rule: InDoubt = InDoubt.FAIL, /, **values: JsonValue) -> None:
         """Let Mara approve everything that waits."""
         for approval in await self.ask(run, rule):
-            await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)
+            await self.decider.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def resume(self, run: Run) -> Run:
         """Let the executor work on the resume stage and return the run."""

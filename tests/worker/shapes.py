@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -325,13 +324,6 @@ def build(shape: str, manner: Manner) -> App | BaseNode:
         return root
     config = ResumabilityConfig(is_resumable=True) if manner == "resumable" else None
     return App(name=f"{shape}_{manner}", root_agent=root, resumability_config=config)
-
-
-def forget(folder: Path) -> None:
-    """Forget the modules of these agents: other tests have agents of the same names."""
-    names = {home.name for home in folder.iterdir()}
-    for module in [one for one in sys.modules if one.partition(".")[0] in names]:
-        del sys.modules[module]
 
 
 def write_folders(folder: Path) -> Path:

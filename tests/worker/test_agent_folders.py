@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
+from signoff.core.base.errors import AppNotFound
+from signoff.worker.adk.apps import Apps
 from signoff.worker.agent_folders import load_problem
 
 BROKEN = {
@@ -55,3 +59,53 @@ def test_an_agent_without_a_root_is_told_in_one_line(tmp_path: Path) -> None:
     found = load_problem("rootless", caught.value, tmp_path)
     assert found.startswith("ValueError: No root_agent found for 'rootless'")
     assert "\n" not in found
+
+
+SOURCE = "from google.adk.agents.llm_agent import LlmAgent\nroot_agent = LlmAgent(name='{}')\n"
+
+
+def apps_of(folder: Path, agents: dict[str, str]) -> Apps:
+    """Return the apps of a folder that has these agents, each with the source of its module."""
+    for name, source in agents.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("from . import agent\n")
+        (folder / name / "agent.py").write_text(source)
+    return Apps(folder, InMemorySessionService(), lambda: BasePlugin(name="none"))
+
+
+def test_two_folders_may_have_agents_of_one_name(tmp_path: Path) -> None:
+    """Each folder's agent is its own, in whatever order they are loaded."""
+    agents = ("shared_early", "shared_late")
+    one = apps_of(tmp_path / "one", {name: SOURCE.format("of_one") for name in agents})
+    two = apps_of(tmp_path / "two", {name: SOURCE.format("of_two") for name in agents})
+    assert one.runner("shared_early").agent.name == "of_one"
+    assert two.runner("shared_early").agent.name == "of_two"
+    # Only the second folder has loaded an agent of late, and stands in front of Python's path.
+    assert one.runner("shared_late").agent.name == "of_one"
+
+
+def test_agents_may_import_each_other_and_be_links(tmp_path: Path) -> None:
+    """What one of them imports is of its own folder, and is loaded from there as an agent too."""
+    source = "from lent.agent import root_agent as other\nroot_agent = other.clone()\n"
+    for folder in ("lender", "tenant"):
+        agents = {"borrowing": source, "lent": SOURCE.format(f"of_{folder}")}
+        apps_of(tmp_path / "real" / folder, agents)
+        (tmp_path / folder).mkdir()
+        for name in agents:
+            (tmp_path / folder / name).symlink_to(tmp_path / "real" / folder / name)
+        apps = apps_of(tmp_path / folder, {})
+        for name in agents:
+            assert apps.runner(name).agent.name == f"of_{folder}"
+
+
+def test_an_agent_called_as_a_module_of_python_says_so(tmp_path: Path) -> None:
+    """ADK would find the module in its place."""
+    with pytest.raises(AppNotFound, match="another Python module is called 'json'"):
+        apps_of(tmp_path, {"json": SOURCE.format("json")}).runner("json")
+
+
+def test_an_agent_that_exits_ends_no_worker(tmp_path: Path) -> None:
+    """It does not load, as any other that is broken."""
+    apps = apps_of(tmp_path, {"exiting": "raise SystemExit('no key')\n"})
+    with pytest.raises(AppNotFound, match="SystemExit: no key"):
+        apps.runner("exiting")

@@ -54,7 +54,7 @@ async def begin(office: Office, app: str, *calls: Any, **state: Any) -> Run:
     session = await office.apps.sessions.create_session(
         app_name=app, user_id="riley@example.com", state=state
     )
-    run = await office.desk.submit(
+    run = await office.decider.submit(
         app, json.dumps(calls), user="riley@example.com", session=session.id
     )
     await office.executor.drain(stages.run(app))
@@ -125,7 +125,7 @@ async def test_a_state_that_changes_while_the_approval_waits_changes_no_call(
     assert question.call.args[NAMES.get(tool, "iban")] == EVIL
     assert "has changed its arguments since it was asked about" in question.hint
     await office.ask(run)
-    await office.desk.reject(question.id, MARA, channel="cli", reason="whose is that?")
+    await office.decider.reject(question.id, MARA, channel="cli", reason="whose is that?")
     run = await office.resume(run)
     assert ran(office) == []
     assert run.state is RunState.COMPLETED
@@ -343,7 +343,7 @@ async def test_a_node_that_is_a_tool_does_not_run_with_another_state(office: Off
     run = await office.resume(run)
     approval = await only(office, run)
     for one in await office.ask(run):
-        await office.desk.approve(one.id, MARA, channel="cli")
+        await office.decider.approve(one.id, MARA, channel="cli")
     await put(office, run, iban=EVIL)
     run = await office.resume(run)
     assert ran(office) == [SHOWN]

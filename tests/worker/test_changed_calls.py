@@ -55,7 +55,7 @@ async def approved(office: Office) -> tuple[Run, Approval]:
     """Bring a run to its pause and approve the call."""
     run = await office.submit("changing", PAY)
     (approval,) = await office.ask(run)
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     return run, await office.ledger.approval(approval.id)
 
 
@@ -93,7 +93,7 @@ async def test_the_answer_to_the_second_question_counts(
         await ask_for_another(office, monkeypatch, approval)
         run = await office.resume(run)
         (question,) = await office.ask(run)
-        give = getattr(office.desk, answer)
+        give = getattr(office.decider, answer)
         await give(question.id, MARA, channel="cli", reason="as I say")
         run = await office.resume(run)
         assert (run.state, len(office.executed())) == (RunState.COMPLETED, executed)

@@ -35,13 +35,13 @@ async def test_a_resumable_app_runs_each_tool_at_its_own_answer(office: Office) 
     """The first is paid while the second still waits; the model speaks when both are settled."""
     run = await office.submit("siblings_resumable", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.PAUSED
     assert run.waiting == (second.id,)
     assert paid(office) == [first.call.args["to"]]
     assert (await office.ledger.approval(first.id)).handoff is Handoff.RESUMED
-    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
+    await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert paid(office) == [first.call.args["to"]]
@@ -53,12 +53,12 @@ async def test_another_app_waits_for_all_answers(office: Office) -> None:
     """Between two answers its model would be called, and see a call that waits for nobody."""
     run = await office.submit("siblings", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.PAUSED
     assert run.waiting == (second.id,)
     assert paid(office) == []
-    await office.desk.approve(second.id, MARA, channel="cli")
+    await office.decider.approve(second.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert sorted(paid(office)) == ["A", "B"]
@@ -71,7 +71,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
     """The second decision falls into the resume of the first, and is handed on right after it."""
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     name = "resume" if app == "siblings_resumable" else "resumes_each"
     original = getattr(AdkRuntime, name)
     decided = False
@@ -82,7 +82,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
             nonlocal decided
             if not decided:
                 decided = True
-                await office.desk.approve(second.id, MARA, channel="cli")
+                await office.decider.approve(second.id, MARA, channel="cli")
             return await original(self, *args)
 
         monkeypatch.setattr(AdkRuntime, "resume", resume)
@@ -93,7 +93,7 @@ async def test_an_answer_that_comes_while_the_run_is_resumed_is_not_lost(
             nonlocal decided
             if not decided:
                 decided = True
-                await office.desk.approve(second.id, MARA, channel="cli")
+                await office.decider.approve(second.id, MARA, channel="cli")
             return await settle(self, *args)
 
         monkeypatch.setattr(type(office.executor), "_settle", late)
@@ -116,17 +116,17 @@ async def test_a_death_between_two_answers_pays_nobody_twice(
     app = "siblings_resumable"
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run, InDoubt.ASK, Resume.EACH)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.resume(app))
     run = await office.resume(run)
-    await office.desk.approve(second.id, MARA, channel="cli")
+    await office.decider.approve(second.id, MARA, channel="cli")
     run = await office.resume(run)
     if run.state is RunState.PAUSED:
         (question,) = await office.ask(run)
         assert question.supersedes == first.id
-        await office.desk.reject(question.id, MARA, channel="cli", reason="seen")
+        await office.decider.reject(question.id, MARA, channel="cli", reason="seen")
         run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert len(paid(office)) == len(set(paid(office)))
@@ -139,7 +139,7 @@ async def test_a_run_that_fails_withdraws_what_nobody_has_decided(
     """Nobody is left with a question whose answer can go nowhere."""
     run = await office.submit("siblings_resumable", "pay both")
     first, second = await office.ask(run, resume=Resume.EACH)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     await office.apps.sessions.delete_session(
         app_name=run.app, user_id=run.user, session_id=run.session
     )
@@ -164,7 +164,7 @@ async def test_kinds_that_belong_together_may_be_answered_one_by_one(
     asked.sort(key=lambda one: one.kind is not first)
     for number, one in enumerate(asked):
         values = {"value": 4711} if one.kind is Kind.INPUT else None
-        await office.desk.approve(one.id, MARA, channel="cli", values=values)
+        await office.decider.approve(one.id, MARA, channel="cli", values=values)
         run = await office.resume(run)
         if number == 0:
             assert run.state is RunState.PAUSED, run.problem

@@ -56,7 +56,7 @@ async def test_the_reason_of_a_rejection_reaches_the_model(office: Office) -> No
     """ADK drops the reason; the guard puts it into what the model reads."""
     run = await office.submit("finance_strict", "Reimburse me $20 for lunch")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="over budget")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="over budget")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert "over budget" in run.text
@@ -75,7 +75,7 @@ async def test_a_dynamic_request_that_is_rejected_never_enters_the_tool(office: 
     """A tool that reads only the payload would go on without looking at `confirmed`."""
     run = await office.submit("time_off", "I need 5 days off")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="quarter end")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="quarter end")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert "quarter end" in run.text
@@ -86,7 +86,7 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
     office.pass_time(25 * 3600)
-    ended = await office.desk.time_out(approval.id)
+    ended = await office.decider.time_out(approval.id)
     assert ended is not None
     assert ended.state is State.TIMED_OUT
     run = await office.resume(run)
@@ -96,7 +96,7 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: Office) -> None:
 
 async def test_a_session_that_somebody_runs_is_not_run_twice(office: Office) -> None:
     """Two runs of one session take turns: the lease of the session decides."""
-    run = await office.desk.submit(
+    run = await office.decider.submit(
         "finance", "Reimburse me $50 for lunch", user="riley@example.com", session="shared"
     )
     key = session_key(run.app, run.user, run.session)
@@ -166,7 +166,7 @@ async def test_a_hundred_runs_wait_for_their_model_in_one_process(
 
     monkeypatch.setattr(type(model), "generate_content_async", gathering)
     runs = [
-        await office.desk.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
+        await office.decider.submit("finance", "Reimburse me $2500", user=f"user{n}@example.com")
         for n in range(100)
     ]
     # One ring is enough: the process that hears it takes as much as the process has slots for.
@@ -189,11 +189,11 @@ class TestPauses:
         run = await office.submit(app, "pay both")
         assert len(run.approvals) == 2
         first, second = await office.ask(run)
-        await office.desk.approve(first.id, MARA, channel="cli")
+        await office.decider.approve(first.id, MARA, channel="cli")
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []
-        await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
+        await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
         run = await office.resume(run)
         assert run.state is RunState.COMPLETED
         assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
@@ -246,7 +246,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     """The model is told which call would be approved; once it makes that call, they are linked."""
     run = await office.submit("finance", "Reimburse me $2500 for the conference")
     (approval,) = await office.ask(run)
-    edited = await office.desk.approve(
+    edited = await office.decider.approve(
         approval.id, MARA, channel="cli", values={"amount": 1900.0}, reason="the cap is 1900"
     )
     assert edited.state is State.REJECTED
@@ -254,7 +254,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     assert office.executed() == []
     assert "the cap is 1900" in run.text
     session = run.session
-    again = await office.desk.submit(
+    again = await office.decider.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
     await office.executor.drain(stages.run("finance"))
@@ -262,7 +262,7 @@ async def test_an_edit_is_a_rejection_that_the_next_proposal_is_linked_to(office
     (linked,) = await office.ledger.approvals(again.approvals)
     assert linked.supersedes == approval.id
     assert (await office.ledger.approval(approval.id)).superseded_by == linked.id
-    third = await office.desk.submit(
+    third = await office.decider.submit(
         "finance", "Reimburse me $1900 for the conference", user=run.user, session=session
     )
     await office.executor.drain(stages.run("finance"))
@@ -407,7 +407,7 @@ async def test_stages_share_the_slots_of_the_process(office: Office) -> None:
     runtime = Counting()
     executor = Executor(office.ledger, runtime, slots=3)
     for app in ["finance"] * 10 + ["time_off"] * 4:
-        await office.desk.submit(app, "hi", user="riley@example.com")
+        await office.decider.submit(app, "hi", user="riley@example.com")
     counts = await asyncio.gather(
         executor.drain(stages.run("finance")), executor.drain(stages.run("time_off"))
     )
@@ -420,7 +420,7 @@ async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office)
     runtime = Counting()
     runtime.executor = Executor(office.ledger, runtime, slots=2)
     for _ in range(4):
-        await office.desk.submit("finance", "hi", user="riley@example.com")
+        await office.decider.submit("finance", "hi", user="riley@example.com")
     assert await runtime.executor.drain(stages.run("finance")) == 2
     states = [run.state for run in await office.ledger.recent_runs()]
     assert sorted(states) == [RunState.COMPLETED] * 2 + [RunState.QUEUED] * 2
@@ -429,8 +429,8 @@ async def test_a_crew_that_is_to_stop_finishes_what_it_has_begun(office: Office)
 
 async def test_a_record_that_cannot_be_read_waits_and_stops_nobody(office: Office) -> None:
     """It is looked at again a minute later; meanwhile the others are done."""
-    broken = await office.desk.submit("finance", "Reimburse me $50", user="riley@example.com")
-    other = await office.desk.submit("finance", "Reimburse me $50", user="riley@example.com")
+    broken = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
+    other = await office.decider.submit("finance", "Reimburse me $50", user="riley@example.com")
     key = f"{office.ledger.store.prefix}run:{broken.id}"
     kept = await office.ledger.store.client.get(key)
     await office.ledger.store.client.set(key, "1 x {}")

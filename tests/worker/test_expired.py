@@ -29,7 +29,7 @@ async def approved(office: Office, **terms: Any) -> tuple[Run, Approval]:
         assert was.terms is not None
         after = was.model_copy(update={"terms": was.terms.model_copy(update=terms)})
         await office.ledger.commit(Change().put(after, was=was))
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     return run, await office.ledger.approval(approval.id)
 
 
@@ -70,7 +70,7 @@ async def test_just_before_it_is_good_and_a_no_never_expires(office: Office, ans
     """A no runs nothing, however old it is."""
     run = await office.submit("finance", "Reimburse me $2500")
     (approval,) = await office.ask(run)
-    move = office.desk.approve if answer == "approve" else office.desk.reject
+    move = office.decider.approve if answer == "approve" else office.decider.reject
     await move(approval.id, MARA, channel="cli")
     office.clock.moment += WEEK * (1 if answer == "reject" else 0)
     office.clock.moment += WEEK - timedelta(milliseconds=1)
@@ -99,7 +99,7 @@ async def test_a_no_to_the_second_question_undoes_the_yes(office: Office) -> Non
     office.clock.moment += WEEK
     paused = await office.resume(run)
     (again,) = await office.ask(paused)
-    await office.desk.reject(again.id, MARA, channel="cli", reason="not now")
+    await office.decider.reject(again.id, MARA, channel="cli", reason="not now")
     done = await office.resume(paused)
     assert done.state is RunState.COMPLETED
     assert office.executed() == []

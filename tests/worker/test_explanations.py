@@ -50,10 +50,10 @@ async def test_here(office: Office) -> None:
     (first,) = await office.ask(run)
     assert first.said == FIRST
     assert first.request == run.message
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     run = await office.resume(run)
     (second,) = await office.ask(run)
     assert second.said == SECOND
-    await office.desk.approve(second.id, MARA, channel="cli")
+    await office.decider.approve(second.id, MARA, channel="cli")
     run = await office.resume(run)
     assert (run.state, run.text) == (RunState.COMPLETED, "Done.")

@@ -57,7 +57,7 @@ async def test_the_approver_is_shown_the_call_that_would_run(
     run = await office.submit(app, message(details))
     (approval,) = await office.ask(run)
     require_real(approval, details)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="never")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="never")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert office.executed() == []
@@ -90,11 +90,11 @@ async def test_a_grant_on_the_forged_tool_does_not_cover_it(
         Policy(name="records", when='tool == "update_record"', ask=("mara",)),
     ]
     router = Router(
-        office.ledger, policies=policies, fallback=Fallback(), directory=office.desk.directory
+        office.ledger, policies=policies, fallback=Fallback(), directory=office.decider.directory
     )
     real = await office.submit(app, json.dumps([["lookup", {"city": "Berlin"}]]))
     await router.drain()
-    await office.desk.give(real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
+    await office.decider.give(real.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
     assert (await office.resume(real)).state is RunState.COMPLETED
     assert office.executed() == [{"tool": "lookup", "city": "Berlin"}]
 
@@ -121,7 +121,7 @@ async def test_a_model_cannot_ask_for_a_confirmation_itself(office: Office) -> N
     run = await office.submit("forger", json.dumps(calls))
     (approval,) = await office.ask(run)
     assert (approval.call.name, approval.call.args) == ("remove", {"record": "ADMIN-1"})
-    await office.desk.reject(approval.id, MARA, channel="cli")
+    await office.decider.reject(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert {one.call.name for one in await office.ledger.pending()} <= {"remove"}
     assert office.executed() == []

@@ -63,7 +63,7 @@ async def test_each_answer_reaches_the_agent(
     """A no is a rejection, and the agent goes on with it."""
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
-    decide = office.desk.approve if yes else office.desk.reject
+    decide = office.decider.approve if yes else office.decider.reject
     after = await decide(approval.id, MARA, channel="test", **words)
     assert after.state is (State.APPROVED if yes else State.REJECTED)
     run = await office.resume(run)
@@ -77,7 +77,7 @@ async def test_the_settings_say_what_a_word_alone_means(office: Office, *, yes: 
     with_rules(office, RULE)
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
-    decide = office.desk.approve if yes else office.desk.reject
+    decide = office.decider.approve if yes else office.decider.reject
     await decide(approval.id, MARA, channel="test", reason="" if yes else "late")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
@@ -91,5 +91,5 @@ async def test_an_approval_whose_answer_says_no_is_refused(office: Office, value
     run = await office.submit("asks_input", "go")
     (approval,) = await office.ask(run)
     with pytest.raises(PayloadError, match="says no"):
-        await office.desk.approve(approval.id, MARA, channel="test", values={"value": value})
+        await office.decider.approve(approval.id, MARA, channel="test", values={"value": value})
     assert (await office.ledger.approval(approval.id)).state is State.PENDING

@@ -26,7 +26,7 @@ async def submit(office: Office, amount: int) -> Run:
     """Ask for money, and let the router and the worker do what they can without a person."""
     run = await office.submit("finance", f"Reimburse me ${amount} for the conference")
     router = Router(
-        office.ledger, policies=[POLICY], fallback=Fallback(), directory=office.desk.directory
+        office.ledger, policies=[POLICY], fallback=Fallback(), directory=office.decider.directory
     )
     await router.drain()
     return await office.resume(run)
@@ -36,7 +36,9 @@ async def test_the_agent_goes_on_without_anybody_being_asked(office: Office) -> 
     """With the real Runner: one yes, two payments; the third is too much and waits."""
     first = await submit(office, 2500)
     assert first.state is RunState.PAUSED
-    await office.desk.give(first.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5)
+    await office.decider.give(
+        first.waiting[0], MARA, channel="cli", span=timedelta(hours=4), uses=5
+    )
     assert (await office.resume(first)).state is RunState.COMPLETED
 
     second = await submit(office, 1800)

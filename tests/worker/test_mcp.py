@@ -33,7 +33,7 @@ async def test_a_rejected_tool_of_an_mcp_server_does_not_run(office: Office) -> 
     """The model reads the reason, and the server is not called."""
     run = await office.submit("mcp_gate", "hello")
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason="not this one")
+    await office.decider.reject(approval.id, MARA, channel="cli", reason="not this one")
     run = await office.resume(run)
     assert "not this one" in run.text
     assert office.executed() == []

@@ -29,7 +29,7 @@ both_apps = pytest.mark.parametrize("suffix", ["", "_resumable"], ids=["plain", 
 async def answer(office: Office, run: Run, reason: str = "", **values: JsonValue) -> Run:
     """Let Mara answer the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
-    await office.desk.approve(
+    await office.decider.approve(
         approval.id, MARA, channel="cli", reason=reason, values=values or None
     )
     return await office.resume(run)
@@ -38,7 +38,7 @@ async def answer(office: Office, run: Run, reason: str = "", **values: JsonValue
 async def refuse(office: Office, run: Run, reason: str = "") -> Run:
     """Let Mara refuse the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
-    await office.desk.reject(approval.id, MARA, channel="cli", reason=reason)
+    await office.decider.reject(approval.id, MARA, channel="cli", reason=reason)
     return await office.resume(run)
 
 
@@ -95,7 +95,7 @@ class TestInput:
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
         office.pass_time(25 * 3600)
-        await office.desk.time_out(approval.id)
+        await office.decider.time_out(approval.id)
         run = await office.resume(run)
         assert run.state is RunState.FAILED
         assert "was not answered in time" in run.problem
@@ -105,7 +105,7 @@ class TestInput:
         run = await office.submit("forms", "ship it")
         (approval,) = await office.ask(run)
         with pytest.raises(PayloadError) as raised:
-            await office.desk.approve(
+            await office.decider.approve(
                 approval.id, MARA, channel="cli", values={"street": "x", "country": "DE"}
             )
         assert raised.value.key == "country"
@@ -119,7 +119,9 @@ class TestInput:
         """A fixed interrupt id is the same in every run; each question is an approval apart."""
         seen = set()
         for _ in range(2):
-            run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
+            run = await office.decider.submit(
+                "forms", "ship", user="riley@example.com", session="s"
+            )
             await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             run = await answer(office, run)
@@ -137,7 +139,9 @@ class TestInput:
         """Another run in the session asks under the id meanwhile: the older answer has an end."""
         runs = []
         for _ in range(2):
-            run = await office.desk.submit("forms", "ship", user="riley@example.com", session="s")
+            run = await office.decider.submit(
+                "forms", "ship", user="riley@example.com", session="s"
+            )
             await office.executor.drain(stages.run("forms"))
             run = await answer(office, await office.ledger.run(run.id), street="x", country="NO")
             runs.append(await answer(office, run))
@@ -156,11 +160,13 @@ class TestInput:
         run = await office.submit(f"beside{suffix}", "go")
         asked = {one.kind: one for one in await office.ask(run)}
         assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-        await office.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
+        await office.decider.approve(
+            asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
+        )
         run = await office.resume(run)
         assert run.state is RunState.PAUSED
         assert office.executed() == []
-        await office.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
+        await office.decider.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
         run = await office.resume(run)
         assert run.state is RunState.COMPLETED
         assert [line for line in office.executed() if "paid" in line] == [{"paid": "A"}]
@@ -258,7 +264,7 @@ class TestNodes:
         """Its id is its place in the workflow, which is the same in every run."""
         first = await office.submit("nodes", "go")
         first = await answer(office, first)
-        again = await office.desk.submit(
+        again = await office.decider.submit(
             "nodes", "go", user="riley@example.com", session=first.session
         )
         await office.executor.drain(stages.run("nodes"))

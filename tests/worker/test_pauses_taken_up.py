@@ -88,7 +88,7 @@ async def decide(office: Office, run: Run) -> None:
     """Let Mara say yes to everything that waits, with the values that are asked for."""
     for approval in await office.ask(run, InDoubt.FAIL):
         values = ANSWERS.get(approval.call.args.get("message"))
-        await office.desk.approve(approval.id, MARA, channel="cli", values=values)
+        await office.decider.approve(approval.id, MARA, channel="cli", values=values)
 
 
 async def history(office: Office, run: Run) -> list[Event]:
@@ -113,7 +113,7 @@ async def test_a_death_at_any_step_of_any_turn_changes_nothing(
     office: Office, monkeypatch: pytest.MonkeyPatch, app: str, turn: int, *, step: int, after: bool
 ) -> None:
     """Every question is put once and answered once, and the run comes to the same end."""
-    run = await office.desk.submit(app, MESSAGES.get(app, "go"), user="riley@example.com")
+    run = await office.decider.submit(app, MESSAGES.get(app, "go"), user="riley@example.com")
     # Of two questions that belong together, a death may let the second be put a turn later.
     for number in range(8):
         stage = stages.resume(app) if number else stages.run(app)
@@ -198,9 +198,9 @@ async def test_a_node_in_doubt_runs_again_only_if_somebody_says_so(
         return
     (question,) = await office.ask(run)
     if again:
-        await office.desk.approve(question.id, MARA, channel="cli")
+        await office.decider.approve(question.id, MARA, channel="cli")
     else:
-        await office.desk.reject(question.id, MARA, channel="cli", reason="I saw it")
+        await office.decider.reject(question.id, MARA, channel="cli", reason="I saw it")
     run = await office.resume(run)
     done = len(office.executed())
     assert done in ({before, before + 1} if again else {before})

@@ -21,7 +21,7 @@ from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from deciding import Desk
+from deciding import Decider
 from promises.plant import plant
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
@@ -189,7 +189,7 @@ def test_the_plugin_needs_adk_and_httpx_alone() -> None:
 
 
 @pytest.fixture
-async def api(ledger: Ledger, desk: Desk, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def api(ledger: Ledger, decider: Decider, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """The routes of the API on an empty ledger."""
     app = FastAPI()
     tokens = (
@@ -203,7 +203,7 @@ async def api(ledger: Ledger, desk: Desk, tmp_path: Path) -> AsyncIterator[httpx
     }
     app.include_router(
         make_adk_router(
-            desk,
+            decider,
             watching=ledger,
             sessions=InMemorySessionService(),
             artifacts=InMemoryArtifactService(),
@@ -274,10 +274,10 @@ async def test_a_published_pause_opens_the_call_that_would_run(
 
 
 async def test_while_signoff_runs_the_session_it_is_told_to_wait(
-    api: httpx.AsyncClient, desk: Desk
+    api: httpx.AsyncClient, decider: Decider
 ) -> None:
     """Two that open the same approval would stand in each other's way."""
-    await desk.submit("travel", "to Oslo", user="riley", session="s")
+    await decider.submit("travel", "to Oslo", user="riley", session="s")
     answer = await api.post("/v1/pauses", json=published())
     assert (answer.status_code, answer.headers["retry-after"]) == (409, "2")
 

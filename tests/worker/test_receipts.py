@@ -48,10 +48,10 @@ def public(*keys: OKPKey) -> list[OKPKey]:
 
 @pytest.fixture
 def signing(office: Office) -> Receipts:
-    """The worker verifies; the desk signs, on a ledger of its own over the same Redis."""
+    """The worker verifies; the decider signs, on a ledger of its own over the same Redis."""
     office.ledger.receipts = Receipts(lambda: public(KEY))
     signing = Receipts(lambda: public(KEY), lambda: KEY)
-    office.desk.ledger = Ledger(office.ledger.store, receipts=signing)
+    office.decider.ledger = Ledger(office.ledger.store, receipts=signing)
     return signing
 
 
@@ -92,7 +92,7 @@ def yes(approval: Approval, **more: Any) -> Approval:
 async def test_a_signed_decision_runs_its_call(office: Office, signing: Receipts) -> None:
     """The receipt states who, how, what and by which policy, and its entry is in the audit."""
     run, approval = await asked(office)
-    await office.desk.approve(approval.id, MARA, channel="cli", reason="fine")
+    await office.decider.approve(approval.id, MARA, channel="cli", reason="fine")
     done = await office.ledger.approval(approval.id)
     said = signing.read(done.receipt)
     assert (said["iss"], said["sub"], said["state"]) == ("signoff", approval.id, "approved")
@@ -145,7 +145,7 @@ async def test_a_yes_that_a_worker_has_written_starts_nothing_and_is_asked_about
 ) -> None:
     """The tool does not start, the audit says why, and the approver decides after all."""
     earlier, other = await asked(office)
-    await office.desk.approve(other.id, MARA, channel="cli")
+    await office.decider.approve(other.id, MARA, channel="cli")
     signed = await office.ledger.approval(other.id)
     await office.resume(earlier)
 
@@ -186,7 +186,7 @@ async def test_whatever_was_signed_cannot_be_changed(
 ) -> None:
     """Another call, person, time or verdict, or a broken glass, is not what the receipt states."""
     run, approval = await asked(office)
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     was = await office.ledger.approval(approval.id)
     after = was.model_copy(update=change)
     await Ledger(office.ledger.store).commit(Change().put(after, was=was))
@@ -200,7 +200,7 @@ async def test_a_yes_that_is_changed_after_the_turn_began_starts_nothing(
 ) -> None:
     """The guard looks at the approval that it marks as started, right before the tool."""
     run, approval = await asked(office)
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     enter = GuardPlugin.enter
 
     async def changed_before(self: GuardPlugin, *args: Any) -> None:
@@ -223,16 +223,16 @@ async def test_keys_rotate_with_overlap(office: Office, signing: Receipts) -> No
     known = public(KEY)
     office.ledger.receipts = Receipts(lambda: known)
     run, approval = await asked(office)
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     assert (
         office.ledger.receipts.why_refused(
             await office.ledger.approval(approval.id), office.clock.now()
         )
         == ""
     )
-    office.desk.ledger.receipts = Receipts(lambda: public(OTHER), lambda: OTHER)
+    office.decider.ledger.receipts = Receipts(lambda: public(OTHER), lambda: OTHER)
     later, second = await asked(office)
-    await office.desk.approve(second.id, MARA, channel="cli")
+    await office.decider.approve(second.id, MARA, channel="cli")
     later = await office.resume(later)
     assert (later.state, len(office.executed())) == (RunState.ANSWERED, 1)
     assert (await office.ledger.run(run.id)).state is RunState.COMPLETED
@@ -265,9 +265,9 @@ async def test_a_process_without_the_private_key_decides_nothing(
 ) -> None:
     """It says where to decide, and nothing is done; silence that approves is left to others."""
     _, approval = await asked(office)
-    office.desk.ledger = office.ledger
+    office.decider.ledger = office.ledger
     with pytest.raises(CannotSign, match="has no private key"):
-        await office.desk.approve(approval.id, MARA, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
     assert (await office.ledger.approval(approval.id)).state is State.PENDING
 
 
@@ -279,11 +279,11 @@ async def test_breaking_the_glass_is_signed_as_well(office: Office, signing: Rec
         update={"terms": was.terms.model_copy(update={"break_glass": ("mara",)})}
     )
     await office.ledger.commit(Change().put(named, was=was))
-    await office.desk.approve(was.id, MARA, channel="cli")
+    await office.decider.approve(was.id, MARA, channel="cli")
     await Freezes(office.ledger).freeze(tool="reimburse", by="ops", why="the bank called")
     run = await office.resume(run)
     assert (run.state, office.executed()) == (RunState.ANSWERED, [])
-    await office.desk.made(was.id, BreakGlass(reason="urgent"), MARA)
+    await office.decider.made(was.id, BreakGlass(reason="urgent"), MARA)
     run = await office.resume(run)
     assert (run.state, len(office.executed())) == (RunState.COMPLETED, 1)
 

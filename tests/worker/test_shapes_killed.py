@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
@@ -24,7 +24,7 @@ from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.mortal import Life, require_nothing_lost, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import SHAPES, forget, write_folders
+from worker.shapes import SHAPES, write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -51,12 +51,9 @@ with pytest.warns(Warning):  # noqa: PT030 -- of each of ADK's own agents that r
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The agents."""
-    folder = write_folders(tmp_path_factory.mktemp("shapes"))
-    forget(folder)
-    yield folder
-    forget(folder)
+    return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
 @pytest.fixture
@@ -71,8 +68,8 @@ async def office(
     await ledger.store.client.flushall()
     guard = GuardPlugin(ledger)
     apps = Apps(folder, InMemorySessionService(), lambda: guard)
-    desk = Desk(ledger, Directory([MARA]))
-    yield Office(ledger, desk, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
+    decider = Decider(ledger, Directory([MARA]))
+    yield Office(ledger, decider, Executor(ledger, AdkRuntime(apps, guard)), apps, clock, journal)
     await apps.close()
     await ledger.close()
 
@@ -84,7 +81,7 @@ async def walk(office: Office, app: str, turn: int, life: Life) -> Run | None:
         The run; None where it has no such turn.
     """
     office.journal.unlink(missing_ok=True)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     for number in range(8):
         stage = stages.resume(app) if number else stages.run(app)
         if number == turn:

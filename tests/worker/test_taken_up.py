@@ -111,7 +111,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
 ) -> None:
     """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
     message, values = CASES[app]
-    run = await office.desk.submit(app, message, user="riley@example.com")
+    run = await office.decider.submit(app, message, user="riley@example.com")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
@@ -173,7 +173,7 @@ async def test_siblings_and_sub_agents_survive_a_death_at_any_step(
     step: int,
 ) -> None:
     """Nobody is paid twice, payments not made are in doubt, and every run ends."""
-    run = await office.desk.submit(app, "pay", user="riley@example.com")
+    run = await office.decider.submit(app, "pay", user="riley@example.com")
     if stage is stages.resume:
         await office.executor.drain(stages.run(app))
         await office.approve(await office.ledger.run(run.id))
@@ -214,9 +214,9 @@ async def test_a_call_in_doubt_is_asked_about_or_retried_by_policy(
         assert question.supersedes == first
         assert "may or may not have happened" in question.hint
         if again:
-            await office.desk.approve(question.id, MARA, channel="cli")
+            await office.decider.approve(question.id, MARA, channel="cli")
         else:
-            await office.desk.reject(question.id, MARA, channel="cli", reason="I saw it")
+            await office.decider.reject(question.id, MARA, channel="cli", reason="I saw it")
         run = await office.resume(run)
         assert len(office.executed()) == before + again
         assert ("I saw it" in run.text) is not again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from worker.office import MARA, Office
-from worker.shapes import forget, write_folders
+from worker.shapes import write_folders
 
 pytestmark = [
     # ADK announces its experimental features by warning about them, and what it will take away.
@@ -28,12 +27,9 @@ MORE = ["parallel_bare", "three_plain", "sequence_of_parallel_bare", "nodes_plai
 
 
 @pytest.fixture(scope="module")
-def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def agents_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shapes of agents."""
-    folder = write_folders(tmp_path_factory.mktemp("shapes"))
-    forget(folder)
-    yield folder
-    forget(folder)
+    return write_folders(tmp_path_factory.mktemp("shapes"))
 
 
 async def pause(office: Office, app: str) -> tuple[Run, list[Approval]]:
@@ -59,7 +55,7 @@ async def test_two_approved_calls_both_run(office: Office, app: str) -> None:
     """No approval counts as handed on whose tool did not run."""
     run, asked = await pause(office, app)
     for approval in asked:
-        await office.desk.approve(approval.id, MARA, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     after = await office.ledger.approvals([one.id for one in asked])
@@ -75,7 +71,7 @@ async def test_a_no_to_one_stops_no_other(office: Office, app: str, *, last: boo
     run, asked = await pause(office, app)
     refused = asked[-1 if last else 0]
     for approval in asked:
-        decide = office.desk.reject if approval is refused else office.desk.approve
+        decide = office.decider.reject if approval is refused else office.decider.approve
         await decide(approval.id, MARA, channel="cli", reason="not this one")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
@@ -88,7 +84,7 @@ async def test_an_answer_that_adk_drops_fails_the_run(office: Office, app: str) 
     run = await office.submit(app, "go")
     asked = await office.ask(run)
     for approval in asked:
-        await office.desk.approve(approval.id, MARA, channel="cli")
+        await office.decider.approve(approval.id, MARA, channel="cli")
     run = await office.resume(run)
     after = await office.ledger.approvals([one.id for one in asked])
     for one in after:

@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from signoff.channels.pipeline.targets import targets_of
 from signoff.core.approvals.approval import Asked
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import Rotations
 from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Fallback, Policy
-from signoff.core.routing.selection import NO_TURNS, owners_of
+from signoff.core.routing.selection import NO_ROTATIONS, owners_of
 from signoff.core.simulation.forecast import SimulatedAnswer, Timeline
 from signoff.core.simulation.timeline import simulate
 
@@ -67,7 +67,7 @@ def timeline_of(
     *,
     start: datetime,
     directory: Directory | None = None,
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
     grants: Sequence[Grant] = (),
     answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
@@ -79,7 +79,7 @@ def timeline_of(
         facts: The call.
         start: When it begins to wait.
         directory: The people, where they shall be others than those of the settings.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
         answers: What people say.
         approving: Whether everybody who is asked approves at once.
@@ -100,7 +100,7 @@ def timeline_of(
         start=start,
         reach=reach,
         barred=owners_of(rules.owners, facts),
-        turns=turns,
+        rotations=rotations,
         grants=grants,
         answers=answers,
         approving=approving,

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from celery.apps.worker import Worker
@@ -38,6 +38,11 @@ from signoff.cli.composition.slack import further_channels, group_keeper, slack_
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
 from signoff.core.base.errors import AppNotFound, LedgerError
+
+if TYPE_CHECKING:
+    from signoff.channels.email.inbound.intake import Intake
+    from signoff.channels.email.message_ids import MessageKey
+    from signoff.channels.pipeline.pushes import Subscribed
 
 log = structlog.get_logger(__name__)
 
@@ -157,15 +162,15 @@ def run_channels(settings: Settings) -> int:
     private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
     from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
-    from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
-    from signoff.channels.email.inbound.readers import Provers, Readers  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
-    from signoff.channels.email.outbound.channel import EmailChannel, sent_lines  # noqa: PLC0415
+    from signoff.channels.email.outbound.channel import EmailChannel  # noqa: PLC0415
     from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
     from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
+    from signoff.channels.pipeline.deliver import Delivery  # noqa: PLC0415
+    from signoff.cli.composition.routing import router_of  # noqa: PLC0415
 
     parts = build(settings)
-    limits, smtp = settings.email.limits, settings.email.smtp
+    smtp = settings.email.smtp
     key = MessageKey(parts.ledger)
     email = EmailChannel(
         settings.email,
@@ -173,36 +178,23 @@ def run_channels(settings: Settings) -> int:
         pace=Pace(parts.ledger, smtp),
         tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
     )
-    readers = Readers(most=limits.readers, seconds=limits.seconds)
-    provers = Provers(settings.email.authenticator(), most=limits.readers, seconds=limits.seconds)
     more = further_channels(settings, parts.ledger)
-    services = tasks.Services(
-        ledger=parts.ledger,
-        decisions=parts.decisions,
-        policies=settings.policies,
-        fallback=settings.default,
-        owners=settings.agents.owners,
-        directory=parts.decisions.directory,
-        channels=[email, *more.channels],
-        mailbox=settings.email.mailbox,
-        inbox=settings.inbox,
-        notifications=settings.notifications.as_told(),
-        authenticator=provers,
-        required=settings.email.required,
-        key=key,
-        rewriting=settings.email.message_id_domains,
-        sent_lines=partial(
-            sent_lines,
+    intake, close_intake = _intake(parts, key)
+    deliveries = [
+        Delivery(
+            parts.ledger,
+            channel,
             directory=parts.decisions.directory,
-            settings=settings.email,
             inbox=settings.inbox,
-        ),
-        read=readers.read,
-        limits=Limits(parts.ledger, limits),
-        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
-    )
-    router = tasks.make_router(services)
-    drains = tasks.drains(services, router)
+            roster=parts.decisions.roster,
+            bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
+            notifications=settings.notifications.as_told(),
+            subscribed=_subscribed(parts),
+        )
+        for channel in (email, *more.channels)
+    ]
+    router = router_of(parts)
+    drains = tasks.drains(router, intake, deliveries)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
         from signoff.channels.inbox.auth.link_mails import LinkMails  # noqa: PLC0415
@@ -235,8 +227,7 @@ def run_channels(settings: Settings) -> int:
 
     async def close() -> None:
         await close_posting()
-        await readers.close()
-        await provers.close()
+        await close_intake()
         await more.close()
         if keeper is not None:
             await keeper[1]()
@@ -253,6 +244,49 @@ def run_channels(settings: Settings) -> int:
         cards=router.cards,
         renew=renew,
     )
+
+
+def _subscribed(parts: Parts) -> Subscribed | None:
+    """Return what finds out whose browsers are notified; None where none are."""
+    if parts.settings.inbox.notifies is None:
+        return None
+    from signoff.channels.inbox.subscriptions import subscribed  # noqa: PLC0415 -- few want it
+
+    return partial(subscribed, parts.ledger)
+
+
+def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
+    """Return what reads mail, and how its processes are ended."""
+    from signoff.channels.email.inbound.intake import Intake  # noqa: PLC0415
+    from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
+    from signoff.channels.email.inbound.readers import Provers, Readers  # noqa: PLC0415
+    from signoff.channels.email.outbound.channel import sent_lines  # noqa: PLC0415
+
+    settings, email = parts.settings, parts.settings.email
+    most, seconds = email.limits.readers, email.limits.seconds
+    readers = Readers(most=most, seconds=seconds)
+    provers = Provers(email.authenticator(), most=most, seconds=seconds)
+    sent = partial(
+        sent_lines, directory=parts.decisions.directory, settings=email, inbox=settings.inbox
+    )
+    intake = Intake(
+        parts.decisions,
+        mailbox=email.mailbox,
+        sent_lines=sent,
+        read=readers.read,
+        limits=Limits(parts.ledger, email.limits),
+        authenticator=provers,
+        required=email.required,
+        key=key,
+        rewriting=email.message_id_domains,
+        absence_page=settings.inbox.absence_page,
+    )
+
+    async def close() -> None:
+        await readers.close()
+        await provers.close()
+
+    return intake, close
 
 
 def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:

@@ -19,9 +19,12 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.submit import submit
 from signoff.broker.timers.reconciler import Reconciler
+from signoff.channels.email.inbound.intake import Intake
 from signoff.channels.forecast import Rulebook
+from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.port import Kind, Message
-from signoff.channels.tasks import Drain, Services, drains, make_router
+from signoff.channels.pipeline.route import Router
+from signoff.channels.tasks import Drain, drains
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
@@ -167,19 +170,22 @@ class Rehearsal:
         )
         executor = Executor(self._ledger, runtime, hide=settings.all_hidden)
         self.channels = {name: FakeChannel(name) for name in sorted(settings.channel_names)}
-        services = Services(
-            ledger=self._ledger,
-            decisions=self.decisions,
+        people = self.decisions.directory
+        router = Router(
+            self._ledger,
             policies=settings.policies,
             fallback=settings.default,
             owners=settings.owners,
-            directory=self.decisions.directory,
-            channels=list(self.channels.values()),
-            mailbox="approvals@signoff.localhost",
+            directory=people,
+            channels=list(self.channels),
         )
-        router = make_router(services)
+        intake = Intake(self.decisions, mailbox="approvals@signoff.localhost")
+        deliveries = [
+            Delivery(self._ledger, one, directory=people, roster=self.decisions.roster)
+            for one in self.channels.values()
+        ]
         self._reconciler = Reconciler(self.decisions.roster, cards=router.cards)
-        self._drains = drains(services, router)
+        self._drains = drains(router, intake, deliveries)
         for name in app_names(settings.agents_folder):
             for stage in (stages.run(name), stages.resume(name)):
                 self._drains[stage] = _draining(executor, stage)

@@ -22,7 +22,7 @@ from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.monitoring import metrics, tracing
-from signoff.broker.work import StaffStage, TellMove
+from signoff.broker.work import StaffPhase, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
 from signoff.core.approvals.moves import Actor, BreakGlass, Move
@@ -315,7 +315,13 @@ class Decisions:
             after = (*due, *events)
             approval = self.ledger.sealed(approval, events)
             moved(
-                change, was, approval, after, run, watched=extras.watched, turns=self.roster.turns
+                change,
+                was,
+                approval,
+                after,
+                run,
+                watched=extras.watched,
+                rotations=self.roster.rotations,
             )
         if isinstance(move, GiveGrant):
             grant, given = await self._given(move, approval, actor, now)
@@ -342,7 +348,7 @@ class Decisions:
         roster, who = self.roster, actor.who
         if isinstance(who, Person) and roster.directory.get(who.id) is None:
             raise NotAnApprover(f"{roster.directory.why_missing(who.id)} any more.")
-        here, due = advance(was, roster.directory, now=now, turns=roster.turns.known)
+        here, due = advance(was, roster.directory, now=now, rotations=roster.rotations.known)
         if here.state is not State.PENDING:
             here, due = was, ()
         return _Judged(here, due, *move.make(here, actor, roster.directory, now))
@@ -369,11 +375,11 @@ class Decisions:
         """Go on to the next stage; where it has nobody to ask, `route` asks the default."""
         await self.roster.refresh()
         roster = self.roster
-        went = pass_on(approval, roster.directory, now=now, turns=roster.turns.known)
+        went = pass_on(approval, roster.directory, now=now, rotations=roster.rotations.known)
         if went is not None:
             return went
         log.error("decisions.stage_without_people", approval=approval.id)
-        change.send(StaffStage(approval=approval.id, turn=approval.turn))
+        change.send(StaffPhase(approval=approval.id, level_key=approval.level_key))
         return approval, ()
 
     async def _refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from signoff.broker.directory.rotation import TurnKeeper
+from signoff.broker.directory.rotation import RotationKeeper
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import (
     AnnounceMilestone,
@@ -17,6 +17,7 @@ from signoff.broker.work import (
     ReportFailure,
     ReportResult,
     ResumeRun,
+    RouteApproval,
     StartRun,
     UpdateCard,
 )
@@ -38,7 +39,7 @@ def moved(
     events: Iterable[Event],
     run: Run,
     *,
-    turns: TurnKeeper,
+    rotations: RotationKeeper,
     watched: Watch = Watch.NO,
     cards: Cards | None = None,
 ) -> Change:
@@ -50,7 +51,7 @@ def moved(
         after: The approval after.
         events: What has happened.
         run: Its run, before.
-        turns: The turns of the queues.
+        rotations: The rotations of the queues.
         watched: How the answerer looks on when the run goes on.
         cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
     """
@@ -60,55 +61,62 @@ def moved(
         change.put(after, was=was).note(events)
         settle(change, after, run, watched=watched)
         return change
-    here = cards is not None and after.turn != was.turn
+    here = cards is not None and after.level_key != was.level_key
     _follow(change, was, after, route=not here)
     if is_short(was, after):
-        change.send(AskOthers(approval=after.id, turn=after.turn))
+        change.send(AskOthers(approval=after.id, level_key=after.level_key))
     if cards is not None and here:
         after, asked = cards(change, after)
         events = (*events, *asked)
-    return _take_turns(change.put(after, was=was).note(events), was, after, turns)
+    return _note_asked(change.put(after, was=was).note(events), was, after, rotations)
 
 
-def follow(change: Change, was: Approval, after: Approval, *, turns: TurnKeeper) -> Change:
+def follow(change: Change, was: Approval, after: Approval, *, rotations: RotationKeeper) -> Change:
     """Add to a change that writes an approval what follows where it is still open.
 
     The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
     reminders; the cards of those who cannot answer any more say so.
     """
-    return _take_turns(_follow(change, was, after, route=True), was, after, turns)
+    return _note_asked(_follow(change, was, after, route=True), was, after, rotations)
 
 
-def _take_turns(change: Change, was: Approval, after: Approval, turns: TurnKeeper) -> Change:
-    """Note whose turn it was in the queues of a level that begins; the approval is written first.
+def _note_asked(
+    change: Change, was: Approval, after: Approval, rotations: RotationKeeper
+) -> Change:
+    """Note who was asked in the queues of a level that begins; the approval is written first.
 
     An entry of an index goes with the record that a change writes.
     """
-    if after.turn != was.turn and after.since is not None:
-        turns.take(change, after.seats_here, now=after.since)
+    if after.level_key != was.level_key and after.since is not None:
+        rotations.take(change, after.seats_here, now=after.since)
     return change
 
 
 def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> Change:
-    if route and (after.turn != was.turn or after.ballot.answering != was.ballot.answering):
+    if route and (
+        after.level_key != was.level_key or after.ballot.answering != was.ballot.answering
+    ):
         votes = len(after.ballot.votes)
-        change.send(AskLevel(approval=after.id, turn=after.turn, votes=votes))
-    began, changed = after.turn != was.turn, _looks(after) != _looks(was)
+        change.send(AskLevel(approval=after.id, level_key=after.level_key, votes=votes))
+    began, changed = after.level_key != was.level_key, _looks(after) != _looks(was)
     could, may = was.approvers, after.approvers
     for asked in after.asked:
-        left = asked.person in could - may if asked.person else asked.turn == was.turn
+        left = asked.is_for(could - may, was.level_key)
         if began and left and not asked.problem:
             change.send(
                 CloseLevel(
-                    channel=asked.channel, approval=after.id, person=asked.key, turn=asked.turn
+                    channel=asked.channel,
+                    approval=after.id,
+                    person=asked.key,
+                    level_key=asked.level_key,
                 )
             )
             continue
-        stays = asked.person in may if asked.person else asked.turn == after.turn
+        stays = asked.is_for(may, after.level_key)
         if changed and stays and asked.receipt and not asked.problem:
             rewrite(change, after, asked)
     if after.reminded > was.reminded:
-        change.send(Remind(approval=after.id, turn=after.turn, nth=after.reminded))
+        change.send(Remind(approval=after.id, level_key=after.level_key, nth=after.reminded))
     announce(change, after, milestone_of(was, after))
     return change
 
@@ -127,7 +135,7 @@ def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
             channel=asked.channel,
             approval=approval.id,
             person=asked.key,
-            turn=asked.turn,
+            level_key=asked.level_key,
             version=approval.version,
         )
     )
@@ -148,6 +156,12 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
     tell_outcome(change, approval)
     if approval.program is not None:
         change.send(NotifyReceiver(approval=approval.id))
+
+
+def open_approval(change: Change, approval: Approval, events: Iterable[Event]) -> Change:
+    """Add a new approval to a change; the stage `route` asks about it."""
+    change.put(approval, was=None).note(events)
+    return change.send(RouteApproval(approval=approval.id))
 
 
 def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:
@@ -209,7 +223,7 @@ def announce(
         AnnounceMilestone(
             approval=approval.id,
             milestone=milestone,
-            of_turn=approval.turn if at_a_level else "",
+            level_key=approval.level_key if at_a_level else "",
             remarks=remarks,
             problem=problem,
         )

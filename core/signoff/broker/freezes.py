@@ -13,17 +13,17 @@ from itertools import islice
 from typing import Final
 
 import structlog
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue, TypeAdapter
 
 from signoff.broker import stages
 from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event, What
-from signoff.core.base.errors import FreezeRefused, RecordUnreadable
+from signoff.core.base.errors import FreezeRefused
 from signoff.core.base.freezes import Freeze, shown_place
-from signoff.core.base.model import read_stored
 
 KEY: Final = "freezes"
 
@@ -47,10 +47,7 @@ def read_freezes(record: tuple[int, str] | None) -> tuple[Freeze, ...]:
     Raises:
         RecordUnreadable: It does not hold what this version can read.
     """
-    try:
-        return () if record is None else read_stored(_RECORD, record[1])
-    except ValidationError as error:
-        raise RecordUnreadable(KEY, str(error)) from error
+    return legible(_RECORD, KEY, record, ())
 
 
 class Freezes:
@@ -208,7 +205,7 @@ def _cards_of(approvals: Sequence[Approval]) -> Change:
     change = Change()
     for approval in approvals:
         for asked in approval.asked:
-            if asked.receipt and not asked.problem and asked.turn == approval.turn:
+            if asked.receipt and not asked.problem and asked.level_key == approval.level_key:
                 rewrite(change, approval, asked)
     return change
 

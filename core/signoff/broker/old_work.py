@@ -38,8 +38,8 @@ def for_last_release(fields: Mapping[str, Any]) -> dict[str, Any]:  # noqa: PLR0
             return {"kind": "update"}
         case {"work": "close_card" | "report_failure"}:
             return {"kind": "outcome"}
-        case {"work": "close_level", "turn": turn}:
-            return {"kind": "outcome", "moved": turn}
+        case {"work": "close_level", "turn": level_key}:
+            return {"kind": "outcome", "moved": level_key}
         case {"work": "report_result", "remarks": remarks}:
             return {"kind": "outcome", "end": True, "said": remarks}
         case {"work": "send_reminder" | "send_notice"}:
@@ -120,9 +120,9 @@ def _delivery(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa:
             return {**fields, "work": "send_card"}
         case {"kind": "update"}:
             return {**fields, "work": "update_card", "version": last}
-        case {"kind": "outcome", "moved": turn}:
-            fields |= {"work": "close_level", "turn": turn}
-            return fields | _corrected(item_id, "moved:", f"{its_own}:{turn}")
+        case {"kind": "outcome", "moved": level_key}:
+            fields |= {"work": "close_level", "turn": level_key}
+            return fields | _corrected(item_id, "moved:", f"{its_own}:{level_key}")
         case {"kind": "outcome", "problem": problem}:
             return {**fields, "work": "report_failure", "problem": problem}
         case {"kind": "outcome", "end": True}:
@@ -130,8 +130,8 @@ def _delivery(item_id: str, body: Mapping[str, Any]) -> dict[str, Any]:  # noqa:
         case {"kind": "outcome"}:
             return {**fields, "work": "close_card"} | _corrected(item_id, "outcome:", its_own)
         case {"kind": "notice"} if item_id.startswith("remind:"):
-            turn = item_id.removeprefix(f"remind:{its_own}:").rpartition(":")[0]
-            return {**fields, "work": "send_reminder", "turn": turn, "nth": last}
+            level_key = item_id.removeprefix(f"remind:{its_own}:").rpartition(":")[0]
+            return {**fields, "work": "send_reminder", "turn": level_key, "nth": last}
         case {"kind": "notice" | "question" as kind}:
             work = "send_notice" if kind == "notice" else "ask_requester"
             return {**fields, "work": work, "cause": item_id.removeprefix("notice:")}

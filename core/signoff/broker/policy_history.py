@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible
 from signoff.core.approvals.events import Event, What
-from signoff.core.base.errors import RecordUnreadable
-from signoff.core.base.model import read_stored
 from signoff.core.policies.history import PolicyVersion, fresh_versions
 from signoff.core.policies.policy import Fallback, Policy
 
@@ -75,7 +74,4 @@ def _event(one: PolicyVersion, was: str) -> Event:
 
 
 def _read(record: tuple[int, str] | None) -> tuple[PolicyVersion, ...]:
-    try:
-        return () if record is None else read_stored(_RECORD, record[1])
-    except ValidationError as error:
-        raise RecordUnreadable(KEY, str(error)) from error
+    return legible(_RECORD, KEY, record, ())

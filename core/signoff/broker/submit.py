@@ -45,50 +45,27 @@ async def submit(
         LeaseLost: What `also` needs is held by somebody else.
     """
     with tracing.span("submit", app=app):
-        return await _submitted(
-            ledger,
-            app,
-            message,
-            user=user,
-            session=session,
-            run_id=run_id,
-            watched=watched,
-            also=also,
-        )
-
-
-async def _submitted(
-    ledger: Ledger,
-    app: str,
-    message: str,
-    *,
-    user: str,
-    session: str,
-    run_id: str,
-    watched: Watch,
-    also: Change | None,
-) -> Run:
-    now = await ledger.now()
-    try:
-        run = Run(
-            id=run_id or f"run_{secrets.token_hex(8)}",
-            app=app,
-            user=user,
-            session=session or f"s_{secrets.token_hex(8)}",
-            message=message,
-            submitted_at=now,
-            trace=tracing.trace_id() or secrets.token_hex(16),
-            watched=watched,
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
-    change = Change() if also is None else also.copy()
-    change.put(run, was=None).note(run.submitted())
-    send_work(change, run)
-    try:
-        await ledger.commit(change)
-    except Conflict:
-        return await ledger.run(run.id)
-    return run
+        now = await ledger.now()
+        try:
+            run = Run(
+                id=run_id or f"run_{secrets.token_hex(8)}",
+                app=app,
+                user=user,
+                session=session or f"s_{secrets.token_hex(8)}",
+                message=message,
+                submitted_at=now,
+                trace=tracing.trace_id() or secrets.token_hex(16),
+                watched=watched,
+            )
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise InvalidRun(f"This cannot be submitted: {name}: {first['msg']}.") from error
+        change = Change() if also is None else also.copy()
+        change.put(run, was=None).note(run.submitted())
+        send_work(change, run)
+        try:
+            await ledger.commit(change)
+        except Conflict:
+            return await ledger.run(run.id)
+        return run

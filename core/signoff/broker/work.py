@@ -20,10 +20,13 @@ from signoff.broker.old_work import for_last_release, known_now, of_last_release
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.milestones import Milestone
 from signoff.core.base.errors import RecordUnreadable
-from signoff.core.base.model import Value
+from signoff.core.base.model import BY_NAME_OR_ALIAS, Value
+from signoff.core.policies.levels import LevelKey
 
 
 class _Work(Value):
+    model_config = BY_NAME_OR_ALIAS
+
     @property
     @abstractmethod
     def stage(self) -> str:
@@ -79,68 +82,68 @@ class AskLevel(_Routing):
     """Deliver the cards that are missing at a level.
 
     Attributes:
-        turn: Stands for the level; see `Asked.turn`.
+        level_key: The level; see `Asked.level_key`.
         votes: How many votes there are: in a sequence each vote lets the next person be asked.
     """
 
     work: Literal["ask_level"] = "ask_level"
-    turn: str
+    level_key: LevelKey
     votes: int
 
     @property
     def id(self) -> str:
         """One for each level and vote."""
-        return f"level:{self.approval}:{self.turn}:{self.votes}"
+        return f"level:{self.approval}:{self.level_key}:{self.votes}"
 
 
 class Remind(_Routing):
     """Remind those at a level whose answer is awaited.
 
     Attributes:
-        turn: Stands for the level.
+        level_key: The level.
         nth: Which reminder of this level it is, from 1.
     """
 
     work: Literal["remind"] = "remind"
-    turn: str
+    level_key: LevelKey
     nth: int
 
     @property
     def id(self) -> str:
         """One for each reminder of a level."""
-        return f"remind:{self.approval}:{self.turn}:{self.nth}"
+        return f"remind:{self.approval}:{self.level_key}:{self.nth}"
 
 
 class AskOthers(_Routing):
     """Ask by another channel, at the next level, or the default: nobody at a level was reached.
 
     Attributes:
-        turn: Stands for the level.
+        level_key: The level.
     """
 
     work: Literal["ask_others"] = "ask_others"
-    turn: str
+    level_key: LevelKey
 
     @property
     def id(self) -> str:
         """One for each level."""
-        return _joined("route", self.approval, "again", self.turn)
+        return _joined("route", self.approval, "again", self.level_key)
 
 
-class StaffStage(_Routing):
-    """Ask the default: the next stage of the policy has nobody to ask.
+class StaffPhase(_Routing):
+    """Ask the default: the next phase of the policy has nobody to ask.
 
     Attributes:
-        turn: Stands for the level that has passed.
+        level_key: The level that has passed.
     """
 
     work: Literal["staff_stage"] = "staff_stage"
-    turn: str
+    level_key: LevelKey
 
     @property
     def id(self) -> str:
         """One for each level that has passed."""
-        return f"unmanned:{self.approval}:{self.turn}"
+        return f"unmanned:{self.approval}:{self.level_key}"
 
 
 class RescuePoisoned(_Routing):
@@ -202,21 +205,21 @@ class AnnounceMilestone(_Routing):
 
     Attributes:
         milestone: What has happened.
-        of_turn: Stands for the level at which it has.
+        level_key: The level at which it has.
         remarks: The agent's last words.
         problem: Why the call could not be carried out.
     """
 
     work: Literal["announce_milestone"] = "announce_milestone"
     milestone: Milestone
-    of_turn: str = ""
+    level_key: Annotated[str, Field(alias="of_turn")] = ""  # as the last release calls it
     remarks: str = ""
     problem: str = ""
 
     @property
     def id(self) -> str:
         """One for each milestone, and for each level where there are several."""
-        return _joined("milestone", self.approval, self.milestone, self.of_turn)
+        return _joined("milestone", self.approval, self.milestone, self.level_key)
 
 
 # -- deliver.<channel> -------------------------------------------------------------------------
@@ -263,14 +266,14 @@ class SendCard(_Delivery):
     """Ask a person.
 
     Attributes:
-        turn: Stands for the level at which they are asked.
+        level_key: The level at which they are asked.
         token: What lets them answer (secret), "" where the channel needs none.
         held: Whether the audit knows that it waits for the person's working hours.
         bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
     """
 
     work: Literal["send_card"] = "send_card"
-    turn: str = ""
+    level_key: LevelKey = ""
     token: str = ""
     held: bool = False
     bundling: Bundling = Bundling.UNDECIDED
@@ -278,19 +281,19 @@ class SendCard(_Delivery):
     @property
     def id(self) -> str:
         """One for each person and level."""
-        return card_id(self.approval, self.person, self.turn)
+        return card_id(self.approval, self.person, self.level_key)
 
 
 class UpdateCard(_Delivery):
     """Rewrite an open card as the approval stands by then.
 
     Attributes:
-        turn: Stands for the level of the card.
+        level_key: The level of the card.
         version: Of the approval that the card is to show.
     """
 
     work: Literal["update_card"] = "update_card"
-    turn: str = ""
+    level_key: LevelKey = ""
     version: int
 
     @property
@@ -319,18 +322,18 @@ class CloseLevel(_Delivery):
     """Rewrite a card: others are asked now.
 
     Attributes:
-        turn: Stands for the level of the card.
+        level_key: The level of the card.
         corrects: The id of an update that was delivered while the level ended, "" for none.
     """
 
     work: Literal["close_level"] = "close_level"
-    turn: str = ""
+    level_key: LevelKey = ""
     corrects: str = ""
 
     @property
     def id(self) -> str:
         """One for each person and level, and for each update that it corrects."""
-        return f"moved:{self.corrects or f'{self.approval}:{self.person}:{self.turn}'}"
+        return f"moved:{self.corrects or f'{self.approval}:{self.person}:{self.level_key}'}"
 
 
 class ReportFailure(_Delivery):
@@ -370,7 +373,7 @@ class SendStatus(_Delivery):
 
     Attributes:
         milestone: What has happened.
-        of_turn: Stands for the level at which it has.
+        level_key: The level at which it has.
         requests: Whether it goes to the requester.
         address: Where it goes; "" for where the directory says.
         until_done: Whether the same person is told, too, when the call is done.
@@ -381,7 +384,7 @@ class SendStatus(_Delivery):
 
     work: Literal["send_status"] = "send_status"
     milestone: Milestone
-    of_turn: str = ""
+    level_key: Annotated[str, Field(alias="of_turn")] = ""  # as the last release calls it
     requests: bool = False
     address: str = ""
     until_done: bool = False
@@ -392,7 +395,7 @@ class SendStatus(_Delivery):
     @property
     def id(self) -> str:
         """One for each person and milestone, and for each level where there are several."""
-        return _joined("status", self.approval, self.person, self.milestone, self.of_turn)
+        return _joined("status", self.approval, self.person, self.milestone, self.level_key)
 
 
 class _Message(_Delivery):
@@ -421,20 +424,20 @@ class SendReminder(_Message):
     """Remind a person below their card.
 
     Attributes:
-        turn: Stands for the level.
+        level_key: The level.
         nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
         bundling: See `SendCard`.
     """
 
     work: Literal["send_reminder"] = "send_reminder"
-    turn: str
+    level_key: LevelKey
     nth: str
     bundling: Bundling = Bundling.UNDECIDED
 
     @property
     def id(self) -> str:
         """One for each person and reminder."""
-        return f"remind:{self.approval}:{self.person}:{self.turn}:{self.nth}"
+        return f"remind:{self.approval}:{self.person}:{self.level_key}:{self.nth}"
 
 
 class _CausedMessage(_Message):
@@ -469,11 +472,13 @@ class Listed(Value):
 
     Attributes:
         approval: The id of the approval.
-        turn: Stands for the level at which the person is asked.
+        level_key: The level at which the person is asked.
     """
 
+    model_config = BY_NAME_OR_ALIAS
+
     approval: str
-    turn: str = ""
+    level_key: LevelKey = ""
 
 
 class BundleKind(StrEnum):
@@ -540,9 +545,9 @@ class UpdateBundle(_List):
         return f"list:{self.cause}"
 
 
-def card_id(approval: str, person: str, turn: str) -> str:
+def card_id(approval: str, person: str, level_key: str) -> str:
     """Return the id of the delivery of a card; each level has cards of its own."""
-    return _joined("card", approval, person, turn)
+    return _joined("card", approval, person, level_key)
 
 
 # -- the other stages --------------------------------------------------------------------------
@@ -776,7 +781,7 @@ RouteWork = (
     | AskLevel
     | Remind
     | AskOthers
-    | StaffStage
+    | StaffPhase
     | RescuePoisoned
     | TellMove
     | AnnounceMilestone

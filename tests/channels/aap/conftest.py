@@ -13,7 +13,7 @@ from agentapprovalprotocol import AsyncClient
 from pydantic import JsonValue
 
 from builders import CLEO, MARA
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.api_tokens import create as create_token
 from signoff.channels.aap import instances
 from signoff.channels.aap.app import PATH, make_aap
@@ -52,7 +52,7 @@ CALL: Mapping[str, JsonValue] = {
 class Provider:
     """The gateway, and those who decide."""
 
-    desk: Desk
+    decider: Decider
     router: Router
     requests: Requests
     receivers: Receivers
@@ -61,7 +61,7 @@ class Provider:
 
     async def instance(self, name: str = "codex", user: str = "riley") -> tuple[Instance, str]:
         """Make an instance of Riley's; return it with its token."""
-        return await instances.create(self.desk.ledger, name, user=user, by="test")
+        return await instances.create(self.decider.ledger, name, user=user, by="test")
 
     async def client(self, name: str = "codex") -> AsyncClient:
         """Return the protocol's own client, with the credential of a new instance."""
@@ -88,42 +88,44 @@ class Provider:
         """Return a provisioner token of Riley's."""
         scopes = frozenset({Scope.INSTANCES_MANAGE})
         usual: dict[str, Any] = {"person": "" if "users" in more else "riley"}
-        return (await create_token(self.desk.ledger, scopes=scopes, by="test", **(usual | more)))[0]
+        return (
+            await create_token(self.decider.ledger, scopes=scopes, by="test", **(usual | more))
+        )[0]
 
     async def approval(self, request: str) -> Approval:
         """Return the approval of a request."""
-        pending = await self.desk.ledger.store.members("approvals")
-        found = await self.desk.ledger.approvals(pending)
+        pending = await self.decider.ledger.store.members("approvals")
+        found = await self.decider.ledger.approvals(pending)
         return next(one for one in found if one.origin.confirmation == request)
 
     async def decide(self, request: str, status: str = "approved", note: str = "") -> None:
         """Ask Mara, if nobody is asked yet, and let her decide."""
         await self.router.drain()
         approval = await self.approval(request)
-        move = self.desk.approve if status == "approved" else self.desk.reject
+        move = self.decider.approve if status == "approved" else self.decider.reject
         await move(approval.id, MARA, channel="inbox", reason=note)
 
     async def notify(self) -> int:
         """Do what waits in the stage `aap`."""
-        return await Notifier(self.desk, self.receivers).drain()
+        return await Notifier(self.decider, self.receivers).drain()
 
 
 @pytest.fixture
-async def provider(desk: Desk) -> AsyncIterator[Provider]:
+async def provider(decider: Decider) -> AsyncIterator[Provider]:
     """The gateway, in this process; what no policy names is Cleo's to decide."""
     router = Router(
-        desk.ledger,
+        decider.ledger,
         policies=POLICIES,
         fallback=Fallback(ask=(CLEO.id,)),
-        directory=desk.directory,
+        directory=decider.directory,
     )
     requests = Requests(
-        desk, router.decide_unasked, valid_for=VALID_FOR, report_within=timedelta(hours=1)
+        decider, router.decide_unasked, valid_for=VALID_FOR, report_within=timedelta(hours=1)
     )
     receivers = Receivers(allow_private=True)
-    app = make_gateway(desk.ledger)
-    app.mount(PATH, make_aap(desk, requests, receivers))
+    app = make_gateway(decider.ledger)
+    app.mount(PATH, make_aap(decider, requests, receivers))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL) as http:
-        yield Provider(desk, router, requests, receivers, http)
+        yield Provider(decider, router, requests, receivers, http)
     requests.waiting.close()
     await receivers.close()

@@ -35,6 +35,7 @@ class Harness:
         self.statuses: list[int] = []
         self.headers: dict[str, str] = {}
         self.posted: list[bytes] = []
+        self.connections: list[object] = []
         self.url = ""
         self.receiver = Receiver(resumers={"test": self._resume})
         self.awake = asyncio.Event()
@@ -47,6 +48,7 @@ class Harness:
         """Take a message as the receiver does, unless another answer is wanted."""
         body = await request.read()
         self.posted.append(body)
+        self.connections.append(request.transport)
         if self.statuses:
             return web.Response(status=self.statuses.pop(0), headers=self.headers)
         status, answer = await self.receiver.handle(dict(request.headers), body)
@@ -106,6 +108,8 @@ async def test_the_client_registers_and_is_woken(provider: Provider, harness: Ha
     assert message.keys() == {"id", "type", "instance_id", "request_id", "created_at"}
     assert message["instance_id"] == provisioned.instance_id
     assert b"secret" not in harness.posted[-1]
+    # Names at one address each have a certificate of their own to show.
+    assert len({*harness.connections}) == len(harness.posted) == 2
     assert await provider.notify() == 0
     approval = await provider.approval(made.id)
     assert (approval.origin.app, approval.origin.user) == ("codex-chris", "riley")
@@ -154,7 +158,7 @@ async def test_a_receiver_that_does_not_prove_itself_makes_no_instance(
     body = json.dumps({"delivery": harness.delivery() | change})
     answer = await provider.raw("POST", "/instances", token, key="p1", content=body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert await instances.everyone(provider.desk.ledger) == []
+    assert await instances.everyone(provider.decider.ledger) == []
     good = json.dumps({"delivery": harness.delivery()})
     assert (
         await provider.raw("POST", "/instances", token, key="p1", content=good)
@@ -173,7 +177,7 @@ async def test_no_receiver_is_behind_us(provider: Provider) -> None:
         with pytest.raises(Exception, match="leads to the internet"):
             receivers.require_url(url)
     receivers.require_url(PUBLIC)
-    now = await provider.desk.ledger.now()
+    now = await provider.decider.ledger.now()
     one = instances.Receiver(
         url=PUBLIC, registration_id="r", signing_secret=new_secret(), since=now
     )
@@ -245,8 +249,8 @@ async def test_a_notification_is_tried_for_a_week(provider: Provider, harness: H
     request = await provider.client_of(made["credential"]["token"]).create(CALL, "k1")
     await provider.decide(request.id)
     harness.statuses, harness.headers = [503, 302, 500], {"Retry-After": "900"}
-    ledger = provider.desk.ledger
-    notifier = Notifier(provider.desk, provider.receivers)
+    ledger = provider.decider.ledger
+    notifier = Notifier(provider.decider, provider.receivers)
     await notifier.drain()
     (item,) = await _waits(provider)
     assert 800_000 < item[1] - (await ledger.now()).timestamp() * 1000 < 901_000
@@ -264,7 +268,7 @@ async def test_a_notification_is_tried_for_a_week(provider: Provider, harness: H
 
 async def _waits(provider: Provider) -> list[tuple[str, float]]:
     """Return what waits in the stage, with when it may be claimed (milliseconds)."""
-    store = provider.desk.ledger.store
+    store = provider.decider.ledger.store
     async with store.translated_client() as client:
         found: list[tuple[str, float]] = await client.zrange(
             f"{store.prefix}outbox:{stages.AAP}", 0, -1, desc=False, withscores=True
@@ -274,7 +278,7 @@ async def _waits(provider: Provider) -> list[tuple[str, float]]:
 
 async def _now(provider: Provider, item: str) -> None:
     """Let work be claimed now."""
-    store = provider.desk.ledger.store
+    store = provider.decider.ledger.store
     async with store.translated_client() as client:
         await client.zadd(f"{store.prefix}outbox:{stages.AAP}", {item: 1})
 
@@ -297,7 +301,7 @@ async def test_a_receiver_of_the_command_line_proves_itself_first(
     provider: Provider, harness: Harness
 ) -> None:
     """It is told nothing before, and its first notification is not lost meanwhile."""
-    ledger = provider.desk.ledger
+    ledger = provider.decider.ledger
     made, token = await instances.create(
         ledger, "codex", user="riley", by="test", receiver=harness.url
     )
@@ -322,7 +326,7 @@ async def test_a_name_is_an_app_and_taken_once(provider: Provider) -> None:
         with pytest.raises(ConfigError):
             await provider.instance(name)
     with pytest.raises(ConfigError, match="There is no instance"):
-        await instances.by_name(provider.desk.ledger, "nobody")
+        await instances.by_name(provider.decider.ledger, "nobody")
 
 
 async def test_a_provisioner_makes_instances_for_its_apps_alone(provider: Provider) -> None:

@@ -47,14 +47,14 @@ async def test_a_request_waits_for_its_approver_and_is_started_once(provider: Pr
     assert changed.value.code == "outcome_conflict"
     approval = await provider.approval(made.id)
     assert (approval.handoff, approval.starts) == (Handoff.RESUMED, 1)
-    whats = [one.what for one in await provider.desk.ledger.history(approval.id)]
+    whats = [one.what for one in await provider.decider.ledger.history(approval.id)]
     wanted = [What.OPENED, What.ASKED, What.APPROVED, What.STARTED, What.REFUSED_ANSWER]
     assert [one for one in whats if one in {*wanted, What.FINISHED}] == [
         *wanted,
         What.FINISHED,
         What.REFUSED_ANSWER,
     ]
-    await audit.verify(provider.desk.ledger.store)
+    await audit.verify(provider.decider.ledger.store)
 
 
 async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> None:
@@ -62,7 +62,7 @@ async def test_a_request_is_an_approval_without_a_run(provider: Provider) -> Non
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
-    ledger = provider.desk.ledger
+    ledger = provider.decider.ledger
     rows = await listing.runs(ledger, limit=10)
     assert [one for _, one in rows] == [None]
     assert (await ledger.recent_runs())[0].ended
@@ -166,7 +166,7 @@ async def test_what_the_protocol_does_not_have_is_refused(
     error = answer.json()["error"]
     assert (answer.status_code, error["type"], error["param"]) == (400, "invalid_request", param)
     assert error["request_id"] == answer.headers["x-request-id"]
-    assert await provider.desk.ledger.store.members("approvals") == []
+    assert await provider.decider.ledger.store.members("approvals") == []
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,8 @@ async def test_what_the_protocol_does_not_have_is_refused(
         '{"tool":"a","arguments":{"x":NaN},"timeout":"1m"}',
         '{"tool":"a","arguments":{"x":"\\ud800"},"timeout":"1m"}',
         '{"tool":"a","arguments":{"x":' + "[" * 5000 + "]" * 5000 + '},"timeout":"1m"}',
+        '{"tool":"a","arguments":{},"context":{"x":' + "[" * 400 + "]" * 400 + '},"timeout":"1m"}',
+        '{"tool":"a","arguments":{"x":1e99999999999999999999},"timeout":"1m"}',
         '{"tool":"a","arguments":{"x":1e999},"timeout":"1m"}',
     ],
 )
@@ -186,7 +188,7 @@ async def test_bad_json_is_refused_or_kept(provider: Provider, text: str) -> Non
     """Keys that come twice, halves of characters and endless nesting never become a request."""
     _, token = await provider.instance()
     answer = await provider.raw("POST", "/requests", token, key="k1", content=text)
-    assert answer.status_code == (201 if "1e999" in text else 400), answer.text
+    assert answer.status_code == (201 if "1e999}" in text else 400), answer.text
     if answer.status_code == 201:
         assert '"x":1e999' in answer.text
 
@@ -207,6 +209,17 @@ async def test_a_request_without_key_or_token_is_refused(provider: Provider) -> 
     for path in (f"/requests/{MISSING}", "/requests/nonsense", "/nothing"):
         assert (await provider.raw("GET", path, token)).status_code == 404
     assert (await provider.raw("PUT", "/requests", token)).status_code == 405
+
+
+async def test_guessing_tokens_is_slowed_down(provider: Provider) -> None:
+    """After 60 wrong tokens the peer is told to wait; the holder of a token is not kept out."""
+    _, token = await provider.instance()
+    for _ in range(60):
+        assert (await provider.raw("GET", f"/requests/{MISSING}", "nonsense")).status_code == 401
+    slow = await provider.raw("GET", f"/requests/{MISSING}", "nonsense")
+    assert (slow.status_code, slow.json()["error"]["type"]) == (429, "rate_limit")
+    assert int(slow.headers["retry-after"]) > 0
+    assert (await provider.raw("GET", f"/requests/{MISSING}", token)).status_code == 404
 
 
 async def test_no_instance_sees_the_requests_of_another(provider: Provider) -> None:
@@ -278,7 +291,7 @@ async def test_another_value_is_a_denial_that_says_what_would_be_approved(
     await provider.router.drain()
     approval = await provider.approval(made.id)
     values = {"amount": 2500}
-    await provider.desk.approve(approval.id, MARA, channel="inbox", values=values)
+    await provider.decider.approve(approval.id, MARA, channel="inbox", values=values)
     seen = await client.get(made.id)
     assert seen.status == "denied"
     assert '"amount": 2500' in present(present(seen.decision).note)
@@ -292,7 +305,7 @@ async def test_a_frozen_tool_is_not_started(provider: Provider) -> None:
     client = await provider.client()
     made = await client.create(CALL, "k1")
     await provider.decide(made.id)
-    freezes = Freezes(provider.desk.ledger)
+    freezes = Freezes(provider.decider.ledger)
     await freezes.freeze(app="codex", tool="refund", by="ops", why="fraud")
     with pytest.raises(ConflictError) as refused:
         await client.consume(made.id, "c")
@@ -323,7 +336,7 @@ async def test_the_owner_of_an_instance_never_decides(provider: Provider) -> Non
 async def test_a_revoked_credential_asks_nothing(provider: Provider) -> None:
     """Rotated, the earlier token is worth nothing from then on."""
     made, token = await provider.instance()
-    fresh = await instances.rotate(provider.desk.ledger, made, by="test")
+    fresh = await instances.rotate(provider.decider.ledger, made, by="test")
     with pytest.raises(CredentialRefused):
         await provider.client_of(token).create(CALL, "k1")
     client: AsyncClient = provider.client_of(fresh)

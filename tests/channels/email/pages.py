@@ -51,10 +51,6 @@ def _above(
     return lambda lines, mail: f"{_words(lines)}\n\n{heading}\n\n{quote(mail)}"
 
 
-def _same(text: str) -> str:
-    return text
-
-
 def _none(lines: Sequence[str], mail: str) -> str:
     return ""
 

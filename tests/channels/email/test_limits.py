@@ -115,7 +115,7 @@ async def test_noise_is_noted_so_often_and_answered_once(channels: Channels) -> 
     """A stranger with a token, and a robot: over the limit nothing is written or sent."""
     approval, token = await channels.ask()
     limits = Limits(channels.ledger, FEW)
-    intake = Intake(channels.desk, mailbox=MAILBOX, limits=limits)
+    intake = Intake(channels.decider, mailbox=MAILBOX, limits=limits)
     channels.channel.delivered.clear()
     before = len(await channels.whats(approval))
     for n in range(9):
@@ -137,7 +137,7 @@ async def test_mails_without_a_token_are_counted_by_author(channels: Channels) -
     """Mail that nobody asked for does not fill the audit."""
     from signoff.broker.ledger import audit
 
-    intake = Intake(channels.desk, mailbox=MAILBOX, limits=Limits(channels.ledger, FEW))
+    intake = Intake(channels.decider, mailbox=MAILBOX, limits=Limits(channels.ledger, FEW))
     for n in range(9):
         for sender in ("x@evil.example", "y@evil.example"):
             raw = reply("", f"buy {n}", sender=sender)

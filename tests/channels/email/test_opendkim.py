@@ -105,7 +105,7 @@ async def office(channels: Channels, **authentication: Any) -> AsyncIterator[Off
     )
     server = MailServer(settings, channels.ledger)
     intake = Intake(
-        channels.desk,
+        channels.decider,
         mailbox=MAILBOX,
         authenticator=settings.authenticator(),
         required=settings.required,

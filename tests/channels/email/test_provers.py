@@ -145,7 +145,7 @@ async def test_an_answer_by_mail_is_parsed_in_no_process_of_ours(
     assert vars(mime)["parse_mail"] is broken
     readers = Readers()
     intake = Intake(
-        channels.desk,
+        channels.decider,
         mailbox=MAILBOX,
         read=readers.read,
         authenticator=provers,

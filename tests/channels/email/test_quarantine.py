@@ -35,7 +35,7 @@ class Stubborn:
 async def take_in(channels: Channels, raw: bytes, read: Read, **envelope: Any) -> None:
     """Store a mail and work through the intake."""
     await store(channels.ledger, raw, **({"sender": None, "recipients": []} | envelope))
-    await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+    await Intake(channels.decider, mailbox="approvals@signoff.example", read=read).drain()
 
 
 async def audited(ledger: Ledger) -> list[Event]:
@@ -60,7 +60,7 @@ async def test_a_mail_goes_in_and_comes_out_as_it_was(channels: Channels) -> Non
 
     read.works = True
     await quarantine.retry(channels.ledger, one, by="ops", why="the reader is mended")
-    await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+    await Intake(channels.decider, mailbox="approvals@signoff.example", read=read).drain()
 
     assert (await channels.ledger.approval(approval.id)).state is State.APPROVED
     assert await quarantine.in_quarantine(channels.ledger) == []
@@ -78,7 +78,7 @@ async def test_what_fails_again_is_there_again(channels: Channels) -> None:
     for _ in range(2):
         (one,) = await quarantine.list_quarantine(channels.ledger, limit=10)
         await quarantine.retry(channels.ledger, one, by="ops", why="once more")
-        await Intake(channels.desk, mailbox="approvals@signoff.example", read=read).drain()
+        await Intake(channels.decider, mailbox="approvals@signoff.example", read=read).drain()
         async with channels.ledger.store.translated_client() as client:
             await client.delete(channels.ledger.store.prefix + mail_key(one.id))
         await take_in(channels, reply(token, "approve"), read)

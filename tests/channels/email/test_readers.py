@@ -167,7 +167,7 @@ async def test_a_hanging_mail_is_quarantined_and_holds_up_nobody(
     for raw in (bomb, reply(token, "approve", Message_ID="<2@mail.example>")):
         await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
     await asyncio.gather(odd.read(PLAIN), odd.read(PLAIN))
-    intake = Intake(channels.desk, mailbox="approvals@signoff.example", read=odd.read)
+    intake = Intake(channels.decider, mailbox="approvals@signoff.example", read=odd.read)
     claim = await channels.ledger.claim(stages.INTAKE)
     working = asyncio.create_task(intake.work(claim.items))
     while (await channels.ledger.approval(approval.id)).state is State.PENDING:
@@ -189,7 +189,7 @@ async def test_mails_are_processed_in_the_order_in_which_they_came(
         raw = reply(token, text, Message_ID=f"<{n}@mail.example>")
         await store(channels.ledger, raw, sender="mara@example.com", recipients=[])
     await readers.read(PLAIN)
-    intake = Intake(channels.desk, mailbox="approvals@signoff.example", read=readers.read)
+    intake = Intake(channels.decider, mailbox="approvals@signoff.example", read=readers.read)
     await intake.drain()
     assert (await channels.ledger.approval(approval.id)).state is State.REJECTED
 

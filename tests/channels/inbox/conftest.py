@@ -34,6 +34,6 @@ async def apps(office: Channels) -> dict[str, pyotp.OTP]:
 async def browser(office: Channels, apps: dict[str, pyotp.OTP]) -> AsyncIterator[Browser]:
     """A browser that nobody has signed in with."""
     app = make_gateway(office.ledger)
-    app.include_router(make_inbox_router(office.desk, SETTINGS))
+    app.include_router(make_inbox_router(office.decider, SETTINGS))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
         yield Browser(http, apps, office.ledger)

@@ -21,7 +21,7 @@ HTML = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     """Open an approval to which Mara has said yes by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
-    await office.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await office.decider.approve(approval.id, MARA, channel="email", reason="fine")
     return approval, page_of(approval.id)
 
 
@@ -285,7 +285,7 @@ async def test_markup_of_agents_and_people_is_text(browser: Browser, office: Cha
     """Tool, arguments, hint, requester and reason come from others: none of it becomes markup."""
     office.policies = (Policy(name="p", ask=("mara",), within="4h", second_step="true"),)
     approval, _ = await office.ask(tool=HTML, hint=HTML, user=HTML, **{HTML: HTML})
-    await office.desk.approve(approval.id, MARA, channel="email", reason=HTML)
+    await office.decider.approve(approval.id, MARA, channel="email", reason=HTML)
     path = page_of(approval.id)
     await browser.sign_in()
     shown = [await browser.get("/inbox/"), await browser.get(path)]

@@ -20,7 +20,7 @@ UNTIL = "9999-12-31"
 
 async def absence_of(office: Channels, person: Person = MARA) -> Absence | None:
     """Return the absence that counts now."""
-    found = (await office.desk.people.directory()).get(person.id)
+    found = (await office.decider.people.directory()).get(person.id)
     return present(found).absence(await office.ledger.now())
 
 

@@ -14,6 +14,7 @@ from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Actor
 from signoff.core.policies.levels import Verdict
 from signoff.core.policies.policy import Fallback, Policy, Terms
 from visitor import Browser, forms_of
@@ -80,7 +81,7 @@ async def test_one_that_was_decided_meanwhile_keeps_none_of_the_others(
     found = await opened(office)
     await browser.sign_in()
     fields = await form(browser, found)
-    await office.desk.reject(found[1].id, CLEO, channel="email", reason="no")
+    await office.decider.reject(found[1].id, CLEO, channel="email", reason="no")
 
     done = await browser.post("/inbox/batch", fields)
 
@@ -130,7 +131,7 @@ async def test_no_longer_mine(browser: Browser, office: Channels) -> None:
     await browser.sign_in()
     fields = await form(browser, found) | {f"digest.{other.id}": other.digest}
     fields |= {"digest.ap_aaaaaaaaaaaaaaaa": "0" * 64, "digest.x": "y"}
-    await office.desk.made(found[0].id, moves.Claim(), CLEO)
+    await office.decider.made(found[0].id, moves.Claim(), CLEO)
 
     done = await browser.post("/inbox/batch", fields)
 
@@ -252,7 +253,14 @@ async def test_a_harmless_call_is_approved_from_the_list(
 
 
 @pytest.mark.parametrize(
-    "call", [{"memo": "x" * 400}, {"to": "p\u0430ypal"}], ids=["cut", "lookalike"]
+    "call",
+    [
+        {"memo": "x" * 400},
+        {"to": "p\u0430ypal"},
+        {"memo": "one line\nand another"},
+        {"memo": "rent, amount: 1"},
+    ],
+    ids=["cut", "lookalike", "broken", "pretending"],
 )
 async def test_what_the_list_does_not_show_is_not_approved_there(
     browser: Browser, office: Channels, call: dict[str, str]
@@ -263,3 +271,12 @@ async def test_what_the_list_does_not_show_is_not_approved_there(
     page = await browser.get("/inbox/")
     assert f'name="id" value="{approval.id}"' in page.text
     assert f"digest.{approval.id}" not in page.text
+
+
+async def test_what_others_have_said_is_read_first(browser: Browser, office: Channels) -> None:
+    """A comment stands on the page of the request, and not in the list."""
+    (one,) = await opened(office, 1)
+    comment = moves.Comment(text="Wait for the invoice.")
+    await office.decider.take(one.id, comment, Actor(CLEO, "inbox"))
+    await browser.sign_in()
+    assert f"digest.{one.id}" not in (await browser.get("/inbox/")).text

@@ -19,7 +19,6 @@ from visitor import Browser
 AUDITOR = CLEO.model_copy(update={"roles": (Role.AUDITOR,)})
 FINANCE = Policy(name="finance", ask=("queue:finance",), within="4d")
 LEGAL = Policy(name="legal", ask=("queue:legal",), within="4d")
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ async def office(office: Channels) -> Channels:
         tool = "reimburse" if policy is FINANCE else "sign"
         approval, _ = await office.ask(tool=tool, amount=hours)
         office.clock.advance(timedelta(hours=hours))
-        answer = office.desk.approve if yes else office.desk.reject
+        answer = office.decider.approve if yes else office.decider.reject
         await answer(approval.id, who, channel="email")
     office.policies = (FINANCE,)
     await office.ask(amount=9)
@@ -132,7 +131,7 @@ async def test_who_is_in_no_queue(
 ) -> None:
     """There is nothing to show, and the page says why."""
     queues = {"finance": Queue(name="finance", members=("cleo",))}
-    monkeypatch.setattr(office.desk.directory, "queues", queues)
+    monkeypatch.setattr(office.decider.directory, "queues", queues)
     await browser.sign_in()
     page = await browser.get("/inbox/charts")
     assert "You are in no queue." in page.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import MARA
 from channels.conftest import Channels
-from deciding import Desk
+from deciding import Decider
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.policies.policy import Policy
@@ -24,10 +24,10 @@ async def test_the_page_hides_it(browser: Browser, office: Channels) -> None:
         assert page.status_code == 200
         assert IBAN not in page.text
         assert "Pay Lee, asked by Riley Voss" in page.text
-    await take(office.desk, approval)
+    await take(office.decider, approval)
     assert IBAN not in (await browser.get(path)).text
 
 
-async def take(desk: Desk, approval: Approval) -> None:
+async def take(decider: Decider, approval: Approval) -> None:
     """Approve it as Mara, at the command line."""
-    (await desk.take(approval.id, Approve(reason="ok"), Actor(MARA, "cli"))).approval_or_raise()
+    (await decider.take(approval.id, Approve(reason="ok"), Actor(MARA, "cli"))).approval_or_raise()

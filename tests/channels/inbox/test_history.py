@@ -65,7 +65,7 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
     """Votes, who is awaited, reminders, the next level and the end, with times for machines."""
     office.policies = (LADDER,)
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, CLEO, channel="email", reason="a good price")
+    await office.decider.approve(approval.id, CLEO, channel="email", reason="a good price")
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     words = plain(page)
@@ -83,17 +83,17 @@ async def test_who_decides_and_what_comes_next(browser: Browser, office: Channel
     assert '<time datetime="2026-03-02T14:00:00Z">Mon 2 Mar 2026, 14:00 UTC</time>' in page.text
 
 
-async def test_one_stage_after_the_other(browser: Browser, office: Channels) -> None:
-    """Before: that another stage comes; after: who has approved the first, and that it went on."""
-    stages = (
-        Level(name="team", ask=("mara",), within="2h", stage="team"),
-        Level(name="the board", ask=("dan",), within="1h", stage="board"),
+async def test_one_phase_after_the_other(browser: Browser, office: Channels) -> None:
+    """Before: that another phase comes; after: who has approved the first, and that it went on."""
+    phases = (
+        Level(name="team", ask=("mara",), within="2h", phase="team"),
+        Level(name="the board", ask=("dan",), within="1h", phase="board"),
     )
-    office.policies = (Policy(name="both", levels=stages),)
+    office.policies = (Policy(name="both", levels=phases),)
     approval, _ = await office.ask()
     await enter(browser, MARA)
     words = plain(await browser.get(page_of(approval.id)))
-    assert "the board is asked after this stage" in words
+    assert "the board is asked after this phase" in words
     assert (await send(browser, approval, "approve", reason="ours is fine")).status_code == 303
     words = plain(await browser.get(page_of(approval.id)))
     assert "Approved here, and it went on to the board: reimburse" in words
@@ -147,7 +147,7 @@ async def test_what_came_of_it(browser: Browser, office: Channels) -> None:
     """Decider and requester read what the tool gave and the agent said; others that it went on."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     was, run, _ = await office.ledger.current(approval.id)
     after = was
     for step in (Handoff.STARTED, Handoff.FINISHED, Handoff.RESUMED):
@@ -247,7 +247,7 @@ async def test_live_parts(browser: Browser, office: Channels) -> None:
     assert page.text.count('id="answer-end"') == 1
     wrong = await send(browser, approval, "comment", text=" ")
     assert 'data-live-part="#state"' in wrong.text
-    await office.desk.reject(approval.id, CLEO, channel="email", reason="no")
+    await office.decider.reject(approval.id, CLEO, channel="email", reason="no")
     page = await browser.get(page_of(approval.id))
     assert 'id="whole" hx-get=' in page.text
     assert page.text.count('id="answer-end"') == 1
@@ -260,7 +260,7 @@ async def test_a_place_that_was_given_away_is_still_seen(
     """The person who handed it over follows it, and no longer decides it."""
     office.policies = (PLAIN,)
     approval, _ = await office.ask()
-    await office.desk.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)
+    await office.decider.made(approval.id, moves.Reassign(of=MARA, to=DAN, reason="away"), MARA)
     await enter(browser, MARA)
     page = await browser.get(page_of(approval.id))
     assert "went to Dan Roe, who decides it now" in plain(page)

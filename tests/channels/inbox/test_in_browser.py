@@ -34,7 +34,7 @@ def directory() -> Directory:
 
 
 @dataclass
-class Desk:
+class Decider:
     """An office whose page is served, and a browser with scripts."""
 
     office: Any
@@ -58,26 +58,26 @@ class Desk:
 
 
 @pytest.fixture
-async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Desk]:
+async def seat(channels: Channels, tmp_path: Path) -> AsyncIterator[Decider]:
     """All of it."""
     port = free_port()
     settings = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
     rules = GrantRules(who=("mara",))
     channels.inbox, channels.policies = settings, (PLAIN.model_copy(update={"grants": rules}),)
     gateway = make_gateway(channels.ledger)
-    gateway.include_router(make_inbox_router(channels.desk, settings))
+    gateway.include_router(make_inbox_router(channels.decider, settings))
     async with listening(gateway, port), chromium(tmp_path, scripts=True) as tab:
-        yield Desk(channels, tab, settings)
+        yield Decider(channels, tab, settings)
         await tab.open("about:blank")
 
 
-async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
+async def test_a_decision_meanwhile_takes_no_words_away(seat: Decider) -> None:
     """Who fills in the form reads who has decided; what was typed stays, and the buttons go."""
     approval, _ = await seat.office.ask(template=TEMPLATE, tool="request_time_off")
     await seat.sign_in(MARA)
     await seat.open(approval)
     await seat.tab.write("#field-0", "3")
-    await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
+    await seat.office.decider.reject(approval.id, CLEO, channel="email", reason="no room")
 
     await seat.tab.find("#news", "Cleo Park rejected request_time_off")
     await seat.tab.find("form .ended", "Your form can no longer be sent.")
@@ -85,28 +85,28 @@ async def test_a_decision_meanwhile_takes_no_words_away(seat: Desk) -> None:
     assert await seat.tab.look("document.querySelectorAll('[novalidate] button').length") == 0
 
 
-async def test_a_page_that_is_only_read_follows(seat: Desk) -> None:
+async def test_a_page_that_is_only_read_follows(seat: Decider) -> None:
     """The requester's page goes from waiting to the outcome without a reload."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(RILEY)
     await seat.open(approval)
     await seat.tab.find("p", "You requested this")
-    await seat.office.desk.approve(approval.id, MARA, channel="email", reason="fine")
+    await seat.office.decider.approve(approval.id, MARA, channel="email", reason="fine")
     await seat.tab.find("h1", "Mara Lind approved reimburse")
 
 
-async def test_an_untouched_form_goes_when_it_is_decided(seat: Desk) -> None:
+async def test_an_untouched_form_goes_when_it_is_decided(seat: Decider) -> None:
     """With nothing typed all of the page is the new one."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(MARA)
     await seat.open(approval)
     await seat.tab.find("button", "Approve exactly this")
-    await seat.office.desk.reject(approval.id, CLEO, channel="email", reason="no room")
+    await seat.office.decider.reject(approval.id, CLEO, channel="email", reason="no room")
     await seat.tab.find("h1", "Cleo Park rejected reimburse")
     assert await seat.tab.look("document.querySelectorAll('form.sheet').length") == 0
 
 
-async def test_shortcuts_move_the_focus_and_can_be_turned_off(seat: Desk) -> None:
+async def test_shortcuts_move_the_focus_and_can_be_turned_off(seat: Decider) -> None:
     """Letters go to a row, to Approve and to the reason; nothing is decided by one."""
     approval, _ = await seat.office.ask()
     await seat.sign_in(MARA)

@@ -67,14 +67,14 @@ class Desktop:
 
 
 @asynccontextmanager
-async def desk_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Desktop]:
+async def decider_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Desktop]:
     """A gateway that listens on a name, and a browser whose pages may run scripts."""
     port = free_port()
     url = f"http://localhost:{port}"
     settings = InboxSettings(url=url, secret_key=SecretStr("k" * 32), **more)
     office.policies, office.inbox = (TWO_STEPS,), settings
     gateway = make_gateway(office.ledger)
-    gateway.include_router(make_inbox_router(office.desk, settings))
+    gateway.include_router(make_inbox_router(office.decider, settings))
     async with (
         listening(gateway, port, "localhost"),
         chromium(folder, scripts=True) as tab,
@@ -87,7 +87,7 @@ async def desk_with(office: Any, folder: Path, **more: Any) -> AsyncIterator[Des
 @pytest.fixture
 async def desktop(channels: Channels, tmp_path: Path) -> AsyncIterator[Desktop]:
     """The usual settings."""
-    async with desk_with(channels, tmp_path) as made:
+    async with decider_with(channels, tmp_path) as made:
         yield made
 
 
@@ -139,7 +139,7 @@ async def test_a_passkey_from_the_invitation_to_the_decision(desktop: Desktop) -
 
     # A session that has proven nothing yet, and a yes that takes two steps.
     approval, _ = await desktop.office.ask()
-    await desktop.office.desk.approve(approval.id, MARA, channel="email")
+    await desktop.office.decider.approve(approval.id, MARA, channel="email")
     await tab.click("button", "Sign out")
     await tab.find("h1", "Sign in")
     path = page_of(approval.id)
@@ -165,7 +165,7 @@ async def test_a_link_from_the_form_to_the_session(
     await tab.write("#link-address", MARA.email)
     await tab.click("button", "Mail me a link")
     await tab.find("h1", "Check your mail")
-    await LinkMails(office.desk, EmailChannel(sink.settings()), office.inbox).drain()
+    await LinkMails(office.decider, EmailChannel(sink.settings()), office.inbox).drain()
     (link,) = re.findall(r"http://\S+", present(sink.mails[0].get_body(("plain",))).get_content())
     await tab.open(link)
     await tab.click("button", "Sign in")
@@ -186,7 +186,7 @@ async def test_the_sign_in_of_a_company(
         client_secret=SecretStr("secret"),
         name="Example",
     )
-    async with desk_with(channels, tmp_path, sign_in=("oidc",), oidc=oidc) as desktop:
+    async with decider_with(channels, tmp_path, sign_in=("oidc",), oidc=oidc) as desktop:
         await company(f"{desktop.url}{CALLBACK}", port)
         tab = desktop.tab
         await tab.open(f"{desktop.url}/inbox/sign-in?next=/inbox/away")
@@ -209,7 +209,7 @@ async def test_these_pages_are_for_everybody(channels: Channels, tmp_path: Path)
     oidc = OidcSettings(issuer="http://127.0.0.1:9", client_id="signoff", name="Example")
     ways = ("oidc", "link", "code", "passkey")
     found = []
-    async with desk_with(channels, tmp_path, sign_in=ways, oidc=oidc) as desktop:
+    async with decider_with(channels, tmp_path, sign_in=ways, oidc=oidc) as desktop:
         tab, ledger = desktop.tab, channels.ledger
 
         async def examine(name: str) -> None:

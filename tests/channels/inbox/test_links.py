@@ -34,7 +34,7 @@ Mails = tuple[Sink, LinkMails]
 async def mails(office: Channels, start_sink: SinkFactory) -> Mails:
     """Mails the links, to a server that keeps them."""
     sink = await start_sink()
-    return sink, LinkMails(office.desk, EmailChannel(sink.settings()), SETTINGS)
+    return sink, LinkMails(office.decider, EmailChannel(sink.settings()), SETTINGS)
 
 
 async def ask(
@@ -329,7 +329,7 @@ async def test_ways_that_are_not_wanted_are_not_there(browser: Browser, office: 
     for way, other in (("code", ASK), ("link", "/inbox/sign-in")):
         app = make_gateway(office.ledger)
         settings = SETTINGS.model_copy(update={"sign_in": (way,)})
-        app.include_router(make_inbox_router(office.desk, settings))
+        app.include_router(make_inbox_router(office.decider, settings))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
             assert other not in forms_of(await http.get("/inbox/sign-in"))
             answer = await http.post(other, data={"address": MARA.email})

@@ -157,9 +157,9 @@ async def test_filters(browser: Browser, office: Channels, query: str, found: se
     second, _ = await office.ask(amount=2)
     office.policies = (lasting(1),)
     third, _ = await office.ask(tool="refund", user="nora", amount=3)
-    desk = office.desk
-    await desk.made(first.id, moves.AskBack(text="which train?"), MARA)
-    await desk.made(second.id, moves.Claim(), MARA)
+    decider = office.decider
+    await decider.made(first.id, moves.AskBack(text="which train?"), MARA)
+    await decider.made(second.id, moves.Claim(), MARA)
     await browser.sign_in()
     page = await browser.get(f"/inbox/?{query}")
     opened = [first.id, second.id, third.id]
@@ -261,7 +261,7 @@ async def test_asked_by_me(browser: Browser, office: Channels) -> None:
     mine, _ = await office.ask(amount=1)
     done, _ = await office.ask(amount=2, user="R.Voss@example.net")
     await office.ask(amount=3, user="nora")
-    await office.desk.reject(done.id, MARA, channel="email", reason="no")
+    await office.decider.reject(done.id, MARA, channel="email", reason="no")
     await browser.sign_in(RILEY)
     page = await browser.get("/inbox/asked")
     assert set(ids(page)) == {mine.id, done.id}
@@ -287,7 +287,7 @@ async def test_all_is_for_those_who_see_all(browser: Browser, office: Channels) 
 async def test_ended(browser: Browser, office: Channels) -> None:
     """Ended requests, for those who were asked, who asked, and who see all; for nobody else."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     for person, seen in ((MARA, True), (RILEY, True), (CLEO, True)):
         browser.session = ""
         await browser.sign_in(person)
@@ -297,7 +297,7 @@ async def test_ended(browser: Browser, office: Channels) -> None:
         assert ids(await browser.get("/inbox/ended?state=rejected")) == []
     office.policies = (FINANCE.model_copy(update={"ask": ("cleo",)}),)
     other, _ = await office.ask(user="nora")
-    await office.desk.reject(other.id, BOSS, channel="email")
+    await office.decider.reject(other.id, BOSS, channel="email")
     browser.session = ""
     await browser.sign_in(MARA)
     assert ids(await browser.get("/inbox/ended")) == [approval.id]

@@ -81,7 +81,7 @@ class Listening:
 async def here(office: Channels) -> AsyncIterator[Listening]:
     """A server that listens."""
     app = make_gateway(office.ledger)
-    app.include_router(make_inbox_router(office.desk, SETTINGS))
+    app.include_router(make_inbox_router(office.decider, SETTINGS))
     up = asyncio.get_running_loop().create_future()
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="off")
     server = Server(config, up.set_result)
@@ -126,8 +126,8 @@ async def test_told_of_what_one_may_see_and_of_nothing_else(
     other, _ = await office.ask(amount=2)
     await browser.sign_in()
     async with look() as page:
-        await office.desk.reject(other.id, CLEO, channel="email")
-        await office.desk.approve(mine.id, MARA, channel="email")
+        await office.decider.reject(other.id, CLEO, channel="email")
+        await office.decider.approve(mine.id, MARA, channel="email")
         assert await page.told() == mine.id
 
 
@@ -137,10 +137,10 @@ async def test_told_of_what_was_missed(browser: Browser, office: Channels, look:
     second, _ = await office.ask(amount=2)
     await browser.sign_in()
     async with look() as page:
-        await office.desk.approve(first.id, MARA, channel="email")
+        await office.decider.approve(first.id, MARA, channel="email")
         assert await page.told() == first.id
         last = page.last
-    await office.desk.approve(second.id, MARA, channel="email")
+    await office.decider.approve(second.id, MARA, channel="email")
     async with look(Last_Event_ID=last) as page:
         assert await page.told() == second.id
     async with look(f"since={last}") as page:
@@ -153,8 +153,8 @@ async def test_a_page_of_one_approval(browser: Browser, office: Channels, look: 
     second, _ = await office.ask(amount=2)
     await browser.sign_in()
     async with look(f"about={second.id}") as page:
-        await office.desk.approve(first.id, MARA, channel="email")
-        await office.desk.approve(second.id, MARA, channel="email")
+        await office.decider.approve(first.id, MARA, channel="email")
+        await office.decider.approve(second.id, MARA, channel="email")
         assert await page.told() == second.id
 
 
@@ -201,7 +201,7 @@ async def test_a_person_has_so_many(
     for _ in range(100):
         async with look() as page:
             if page.answer.status_code == 200:
-                await office.desk.approve(approval.id, MARA, channel="email")
+                await office.decider.approve(approval.id, MARA, channel="email")
                 assert await page.told() == approval.id
                 break
     else:
@@ -231,12 +231,15 @@ async def test_one_reader_for_all_and_none_where_nobody_looks(
 
     monkeypatch.setattr(live, "batches", counted)
     approval, _ = await office.ask()
-    hub, listeners = Hub(office.desk), [Listener(MARA, ""), Listener(MARA, ""), Listener(CLEO, "")]
+    hub, listeners = (
+        Hub(office.decider),
+        [Listener(MARA, ""), Listener(MARA, ""), Listener(CLEO, "")],
+    )
     for one in listeners:
         assert hub.attach(one)
     await hub.catch_up(listeners[0], "0-1")
     assert set(listeners[0].take()) == {approval.id}
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     async with asyncio.timeout(PATIENCE):
         await listeners[1].wake.wait()
     assert set(listeners[1].take()) == {approval.id}
@@ -264,12 +267,12 @@ async def test_a_ledger_that_was_away(office: Channels, monkeypatch: pytest.Monk
     monkeypatch.setattr(live, "_PATIENCE", 0.01)
     first, _ = await office.ask(amount=1)
     second, _ = await office.ask(amount=2)
-    hub, listener = Hub(office.desk), Listener(MARA, "")
+    hub, listener = Hub(office.decider), Listener(MARA, "")
     hub.attach(listener)
     await hub.catch_up(listener, await latest(office.ledger.store))
     seen = set()
     for one in (first, second):
-        await office.desk.approve(one.id, MARA, channel="email")
+        await office.decider.approve(one.id, MARA, channel="email")
         async with asyncio.timeout(PATIENCE):
             while one.id not in seen:
                 await listener.wake.wait()

@@ -269,7 +269,7 @@ async def test_what_was_decided_meanwhile(
     await enter(browser, MARA)
     path = page_of(asked.id)
     forms = forms_of(await browser.get(path))
-    await office.desk.reject(asked.id, CLEO, channel="email", reason="no money")
+    await office.decider.reject(asked.id, CLEO, channel="email", reason="no money")
     for move in ("comment", "claim", "approve"):
         answer = await browser.post(f"{path}/{move}", forms[f"{path}/{move}"] | {"text": "x"})
         assert answer.status_code == 409, move

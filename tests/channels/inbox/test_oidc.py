@@ -51,7 +51,7 @@ async def browser(
 ) -> AsyncIterator[Browser]:
     """A browser that nobody has signed in with."""
     app = make_gateway(office.ledger)
-    app.include_router(make_inbox_router(office.desk, settings_for(company)))
+    app.include_router(make_inbox_router(office.decider, settings_for(company)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
         yield Browser(http, apps, office.ledger)
 

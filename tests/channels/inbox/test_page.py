@@ -29,7 +29,7 @@ async def noted(office: Channels, **parts: Any) -> tuple[Approval, str]:
     """Open an approval to which Mara has said yes by mail; return it and its path."""
     approval, _ = await office.ask(**parts)
     said = {"reason": parts.pop("reason", "fine by me")}
-    await office.desk.approve(approval.id, MARA, channel="email", **said)
+    await office.decider.approve(approval.id, MARA, channel="email", **said)
     return approval, page_of(approval.id)
 
 
@@ -98,7 +98,7 @@ async def test_other_values_that_were_mailed_are_shown_and_confirmed(
 ) -> None:
     """The page shows the proposal, and the confirmation is a rejection that proposes it."""
     approval, _ = await office.ask(amount=500)
-    await office.desk.approve(approval.id, MARA, channel="email", values={"amount": 300})
+    await office.decider.approve(approval.id, MARA, channel="email", values={"amount": 300})
     await browser.sign_in()
     page = await browser.get(page_of(approval.id))
     assert "with other values" in page.text
@@ -113,11 +113,11 @@ async def test_a_mail_after_the_page_was_shown_is_not_confirmed_blindly(
 ) -> None:
     """What is confirmed is what was shown: another answer meanwhile has to be looked at."""
     approval, _ = await office.ask(template={"days": 0})
-    await office.desk.approve(approval.id, MARA, channel="email", values={"days": 3})
+    await office.decider.approve(approval.id, MARA, channel="email", values={"days": 3})
     path = page_of(approval.id)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]
-    await office.desk.approve(approval.id, MARA, channel="email", values={"days": 300})
+    await office.decider.approve(approval.id, MARA, channel="email", values={"days": 300})
 
     answer = await browser.post(f"{path}/approve", form)
 
@@ -148,7 +148,7 @@ async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
     approval, path = await noted(office)
     await browser.sign_in()
     form = forms_of(await browser.get(path))[f"{path}/approve"]
-    await office.desk.reject(approval.id, CLEO, channel="email", reason="no money")
+    await office.decider.reject(approval.id, CLEO, channel="email", reason="no money")
 
     answer = await browser.post(f"{path}/approve", form)
 
@@ -163,11 +163,11 @@ async def test_decided_meanwhile(browser: Browser, office: Channels) -> None:
 async def test_two_who_confirm_at_once(office: Channels) -> None:
     """The first who has taken both steps decides, and there is one first."""
     approval, _ = await noted(office)
-    await office.desk.approve(approval.id, CLEO, channel="email", reason="yes")
+    await office.decider.approve(approval.id, CLEO, channel="email", reason="yes")
     steps = (await office.ledger.approval(approval.id)).steps
     done = await asyncio.gather(
         *(
-            office.desk.confirm(approval.id, one, channel="inbox", mark=mark_of(step))
+            office.decider.confirm(approval.id, one, channel="inbox", mark=mark_of(step))
             for one, step in zip((MARA, CLEO), steps, strict=True)
         ),
         return_exceptions=True,
@@ -191,7 +191,7 @@ async def test_too_late(browser: Browser, office: Channels) -> None:
 async def test_withdrawn(browser: Browser, office: Channels) -> None:
     """The page says that it was taken back."""
     approval, path = await noted(office)
-    await office.desk.withdraw(approval.id, by="riley", reason="changed my mind")
+    await office.decider.withdraw(approval.id, by="riley", reason="changed my mind")
     await browser.sign_in()
     page = await browser.get(path)
     assert "The request to run reimburse was withdrawn" in page.text

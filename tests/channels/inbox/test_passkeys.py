@@ -119,7 +119,7 @@ async def test_one_is_added_with_a_code_of_an_operator(
 async def test_a_code_of_an_operator_decides_nothing(browser: Browser, office: Channels) -> None:
     """It is for adding a passkey, and no second factor."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     await signed_in(browser, office)
     code = await invite(office.ledger, "mara", by="op")
     answer = await browser.press(page_of(approval.id), code=code, invitation=code)
@@ -131,7 +131,7 @@ async def test_it_confirms_what_takes_two_steps(
 ) -> None:
     """As the second factor; the session gets another name, and the audit says which it was."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     path = page_of(approval.id)
     assert "Use a passkey" in (await browser.get(path)).text
     assert (await browser.press(path)).status_code == 403

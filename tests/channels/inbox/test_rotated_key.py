@@ -39,7 +39,7 @@ async def later(
         factors = Factors(office.ledger, NEW, SETTINGS.secret_key)
         assert await factors.reseal() == (["cleo", "mara"], [])
     app = make_gateway(office.ledger)
-    app.include_router(make_inbox_router(office.desk, request.param))
+    app.include_router(make_inbox_router(office.decider, request.param))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
         yield Browser(http, apps, office.ledger)
 

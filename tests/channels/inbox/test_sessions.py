@@ -56,7 +56,7 @@ async def test_a_session_without_a_second_factor_decides_what_takes_one_step(
 async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Channels) -> None:
     """Without a code the yes of the mail stays unconfirmed; with one the session has proven it."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     path = page_of(approval.id)
     await begin(browser, office)
     assert "authenticator app" in (await browser.get(path)).text
@@ -71,7 +71,7 @@ async def test_it_confirms_nothing_that_takes_two(browser: Browser, office: Chan
 async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Channels) -> None:
     """There is no field for a code, and no code would do; a no counts all the same."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     await unenroll(office.ledger, "mara", by="test")
     path = page_of(approval.id)
     await begin(browser, office)
@@ -86,7 +86,7 @@ async def test_who_has_no_second_factor_is_told_so(browser: Browser, office: Cha
 async def test_a_code_gives_the_session_another_name(browser: Browser, office: Channels) -> None:
     """The old one opens nothing any more; the forms that are open go on working."""
     approval, _ = await office.ask()
-    await office.desk.approve(approval.id, MARA, channel="email")
+    await office.decider.approve(approval.id, MARA, channel="email")
     stolen = await begin(browser, office)
     answer = await browser.press(page_of(approval.id), code=await browser.code())
     assert answer.headers["Set-Cookie"].startswith("__Host-signoff=")

@@ -33,9 +33,9 @@ async def office(office: Channels) -> Channels:
     office.policies = (PLAIN.model_copy(update={"grants": RULES}),)
     for amount in (20, 240):
         one, _ = await office.ask(amount=amount)
-        await office.desk.approve(one.id, MARA, channel="email")
+        await office.decider.approve(one.id, MARA, channel="email")
     large, _ = await office.ask(amount=4000)
-    await office.desk.reject(large.id, MARA, channel="email", reason="too much")
+    await office.decider.reject(large.id, MARA, channel="email", reason="too much")
     return office
 
 

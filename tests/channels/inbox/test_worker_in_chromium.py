@@ -115,7 +115,7 @@ async def test_without_a_connection_the_page_says_so(channels: Channels, tmp_pat
     url = f"http://localhost:{port}"
     settings = InboxSettings(url=url, secret_key=SecretStr("k" * 32))
     gateway = make_gateway(channels.ledger)
-    gateway.include_router(make_inbox_router(channels.desk, settings))
+    gateway.include_router(make_inbox_router(channels.decider, settings))
     approval, _ = await channels.ask()
     here = url + page_of(approval.id)
     async with chromium(tmp_path, scripts=True) as tab:

@@ -51,7 +51,7 @@ class Notified:
             people.channel,
             directory=people.directory,
             inbox=people.inbox,
-            roster=people.desk.roster,
+            roster=people.decider.roster,
             bundling=self.bundling,
             subscribed=lambda ids: subscribed(people.ledger, ids),
         )
@@ -86,8 +86,8 @@ async def office(still_channels: Channels) -> AsyncIterator[Notified]:
     """Mara is signed in."""
     still_channels.inbox = page = InboxSettings.model_validate(PAGE)
     app = make_gateway(still_channels.ledger)
-    app.include_router(make_inbox_router(still_channels.desk, page))
-    sender = PushSender(still_channels.desk, page, PUSH)
+    app.include_router(make_inbox_router(still_channels.decider, page))
+    sender = PushSender(still_channels.decider, page, PUSH)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
         made = Notified(still_channels, sender, Browser(http, {}, still_channels.ledger))
         await made.sign_in()

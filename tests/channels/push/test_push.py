@@ -109,7 +109,7 @@ async def test_a_reminder_is_one_on_the_device_too(office: Notified, service: Pu
     approval = await office.channels.open(amount=1)
     await office.deliver()
     office.channels.clock.advance(timedelta(hours=1))
-    await office.channels.desk.made(approval.id, Remind(), RILEY, channel="inbox")
+    await office.channels.decider.made(approval.id, Remind(), RILEY, channel="inbox")
     await office.deliver()
     (_, first), (_, again) = service.to(device)
     assert (again["tag"], again["again"]) == (first["tag"], True)
@@ -173,7 +173,7 @@ async def test_what_is_decided_meanwhile_is_not_told(
     service.statuses["/laptop"] = [503]
     approval = await office.channels.open(amount=1)
     await office.deliver()
-    await office.channels.desk.approve(approval.id, MARA, channel="email")
+    await office.channels.decider.approve(approval.id, MARA, channel="email")
     office.channels.clock.advance(timedelta(minutes=10))
     await office.deliver()
     assert len(service.got) == 1
@@ -226,7 +226,7 @@ async def test_no_endpoint_leads_behind_us(office: Notified, service: PushServic
         return ["10.0.0.7"]
 
     strict = PUSH.model_copy(update={"allow_private": False})
-    office.sender = PushSender(office.channels.desk, PAGE, strict, lookup=lookup)
+    office.sender = PushSender(office.channels.decider, PAGE, strict, lookup=lookup)
     await office.channels.open(amount=1)
     await office.deliver()
     await office.sender.close()

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from builders import OF_PEOPLE
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.api_tokens import create
 from signoff.channels.gateway import make_gateway
 from signoff.channels.rest.app import PATH, make_rest
@@ -22,9 +22,9 @@ SYSTEM = EVERYTHING - {Scope.APPROVALS_DECIDE}
 
 @dataclass
 class Office:
-    """A gateway with the API, and its desk."""
+    """A gateway with the API, and its decisions."""
 
-    desk: Desk
+    decider: Decider
     http: httpx.AsyncClient
 
     async def token(self, *, person: str = "", users: tuple[str, ...] = (), **more: Any) -> str:
@@ -32,7 +32,7 @@ class Office:
         scopes = frozenset(more.pop("scopes", EVERYTHING if person else SYSTEM))
         return (
             await create(
-                self.desk.ledger, scopes=scopes, by="test", person=person, users=users, **more
+                self.decider.ledger, scopes=scopes, by="test", person=person, users=users, **more
             )
         )[0]
 
@@ -53,13 +53,13 @@ Holder = Callable[..., Awaitable[httpx.AsyncClient]]
 
 
 @pytest.fixture
-async def office(desk: Desk) -> AsyncIterator[Office]:
+async def office(decider: Decider) -> AsyncIterator[Office]:
     """The gateway, in this process."""
-    app = make_gateway(desk.ledger)
-    app.mount(PATH, make_rest(desk, lambda name: name != "nothing"))
+    app = make_gateway(decider.ledger)
+    app.mount(PATH, make_rest(decider, lambda name: name != "nothing"))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=f"http://gw{PATH}/") as http:
-        yield Office(desk, http)
+        yield Office(decider, http)
 
 
 @pytest.fixture

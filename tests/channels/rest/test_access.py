@@ -11,7 +11,7 @@ import pytest
 
 from builders import CLEO, Snapshot, paused
 from channels.rest.conftest import Office
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import api_tokens as tokens
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.access.api_tokens import Scope
@@ -59,25 +59,25 @@ async def test_a_secret_with_another_id_or_a_letter_changed_is_worth_nothing(
 
 
 async def test_a_token_ends_when_it_expires_or_is_revoked_or_its_person_leaves(
-    still_ledger: Ledger, still_desk: Desk, clock: VirtualClock, office: Office
+    still_ledger: Ledger, still_decider: Decider, clock: VirtualClock, office: Office
 ) -> None:
     """From then on it is worth nothing, at once."""
-    office.desk.ledger.store._clock = clock
+    office.decider.ledger.store._clock = clock
     ends = clock.now() + timedelta(hours=1)
     short = await office.token(person="mara", expires_at=ends)
     long = await office.token(person="cleo")
     assert (await office.holding(short).get("me")).status_code == 200
     clock.advance(timedelta(hours=1))
     assert (await office.holding(short).get("me")).status_code == 401
-    await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
+    await tokens.revoke(office.decider.ledger, long.split("_")[1], by="test")
     assert (await office.holding(long).get("me")).status_code == 401
     gone = await office.token(person="cleo")
-    office.desk.roster.directory = Directory(
-        [one for one in office.desk.directory if one.id != "cleo"]
+    office.decider.roster.directory = Directory(
+        [one for one in office.decider.directory if one.id != "cleo"]
     )
     assert (await office.holding(gone).get("me")).status_code == 401
     with pytest.raises(TokenNotFound, match="signoff tokens list"):
-        await tokens.revoke(office.desk.ledger, long.split("_")[1], by="test")
+        await tokens.revoke(office.decider.ledger, long.split("_")[1], by="test")
 
 
 async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot: Snapshot) -> None:
@@ -85,7 +85,7 @@ async def test_the_ledger_and_the_audit_know_no_secret(office: Office, snapshot:
     token = await office.token(person="mara", name="laptop")
     stored = b"".join((await snapshot()).values())
     assert token.rsplit("_", 1)[1].encode() not in stored
-    store = office.desk.ledger.store
+    store = office.decider.ledger.store
     async with store.translated_client() as client:
         ((_, fields),) = await client.xrange(f"{store.prefix}audit", "-", "+", count=10)
     event = Event.model_validate_json(fields["e"])
@@ -113,7 +113,7 @@ async def test_nobody_gets_a_token_that_could_ask_and_answer(
 @pytest.mark.parametrize("scope", sorted({*Scope} - {Scope.REQUESTS_SUBMIT}))
 async def test_each_scope_is_good_for_its_own_requests_alone(office: Office, scope: Scope) -> None:
     """Without the scope of a request its answer is 403, and names the scope that it takes."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     person = await office.holder(person="mara", scopes={scope})
     one, wrong = f"approvals/{approval.id}", "sha256:" + "0" * 64
     requests = {
@@ -145,7 +145,7 @@ async def test_what_one_may_not_see_is_as_if_it_were_not_there(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """Approvals and runs of others have the answer of those that do not exist."""
-    run, (approval,) = await paused(office.desk.ledger)
+    run, (approval,) = await paused(office.decider.ledger)
     stranger = await office.holder(users=("sam",))
     other_app = await office.holder(person="mara", apps=("travel",))
     for kind, name in (("approvals", approval.id), ("runs", run.id)):
@@ -163,7 +163,7 @@ async def test_what_one_may_not_see_is_as_if_it_were_not_there(
         path = f"approvals/{approval.id}/{verb}"
         client = other_app if verb == "approve" else stranger
         assert (await client.post(path, json=body)).status_code == 404
-    assert (await office.desk.ledger.approval(approval.id)).state == "pending"
+    assert (await office.decider.ledger.approval(approval.id)).state == "pending"
 
 
 async def test_a_body_over_the_limit_is_not_read_into_anything(
@@ -190,13 +190,13 @@ async def test_operators_move_what_waits_and_auditors_look_on(office: Office) ->
     """Both see everything by their own tokens; neither decides, and the auditor changes nothing."""
     roles = {"mara": (Role.OPERATOR,), "riley": (Role.OPERATOR,), "ada": (Role.AUDITOR,)}
     ada = Person(id="ada", email="ada@example.com")
-    office.desk.roster.directory = Directory(
+    office.decider.roster.directory = Directory(
         [
             one.model_copy(update={"roles": roles.get(one.id, ())})
-            for one in [*office.desk.directory, ada]
+            for one in [*office.decider.directory, ada]
         ]
     )
-    _, (approval, own) = await paused(office.desk.ledger, siblings=2, asked=(CLEO,))
+    _, (approval, own) = await paused(office.decider.ledger, siblings=2, asked=(CLEO,))
     one = f"approvals/{approval.id}"
     operator, auditor = await office.holder(person="mara"), await office.holder(person="ada")
     for client in (operator, auditor):
@@ -216,7 +216,7 @@ async def test_operators_move_what_waits_and_auditors_look_on(office: Office) ->
     for verb, body in moves.items():
         answer = await operator.post(f"{one}/{verb}", json=body)
         assert answer.status_code == 200, answer.text
-    made = [line for line in await office.desk.ledger.history(approval.id) if line.by == "mara"]
+    made = [line for line in await office.decider.ledger.history(approval.id) if line.by == "mara"]
     assert made.pop(0).what.value == "refused_answer"
     assert [line.what.value for line in made] == [
         "extended",

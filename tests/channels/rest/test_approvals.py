@@ -18,7 +18,7 @@ from signoff.core.approvals.approval import Approval
 
 async def pending(office: Office, **parts: Any) -> Approval:
     """Return an approval that waits for Mara and Cleo."""
-    _, (approval,) = await paused(office.desk.ledger, **parts)
+    _, (approval,) = await paused(office.decider.ledger, **parts)
     return approval
 
 
@@ -40,7 +40,7 @@ async def test_a_yes_decides_as_the_persons_own(office: Office, mara: httpx.Asyn
     told = answer.json()
     assert (told["state"], told["decision"]["by"]) == ("approved", "mara")
     assert (told["decision"]["channel"], told["decision"]["reason"]) == ("api", "fine")
-    run = await office.desk.ledger.run(approval.origin.run)
+    run = await office.decider.ledger.run(approval.origin.run)
     assert run.state == "answered"
     lines = (await mara.get(f"approvals/{approval.id}/timeline")).json()
     assert [one["what"] for one in lines] == ["opened", "approved"]
@@ -71,7 +71,7 @@ async def test_only_the_call_that_was_shown_is_approved(
     wrong = await mara.post(path, json={"digest": "sha256:" + "0" * 64})
     assert (wrong.status_code, wrong.json()["type"]) == (409, "urn:signoff:problem:digest")
     assert (await mara.post(path, json={})).json()["errors"][0]["pointer"] == "/digest"
-    assert (await office.desk.ledger.approval(approval.id)).state == "pending"
+    assert (await office.decider.ledger.approval(approval.id)).state == "pending"
 
 
 async def test_a_persons_rules_hold_as_by_any_channel(
@@ -90,7 +90,7 @@ async def test_a_persons_rules_hold_as_by_any_channel(
     await other.post(f"approvals/{mine.id}/reject", json=body)
     assert (await ended.post(f"approvals/{mine.id}/reject", json={})).status_code == 409
     late = await pending(office, within=timedelta(milliseconds=1))
-    while await office.desk.ledger.now() < present(late.deadline):
+    while await office.decider.ledger.now() < present(late.deadline):
         pass
     answer = await mara.post(f"approvals/{late.id}/approve", json=yes(late))
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:signoff:problem:too-late")
@@ -110,14 +110,14 @@ async def test_an_administrator_who_is_not_asked_decides_nothing(office: Office)
 async def test_two_steps_are_not_passed_by(office: Office, mara: httpx.AsyncClient) -> None:
     """A yes is refused where the policy wants a second step; a no counts at once."""
     approval = ask(make_approval(origin=make_origin(confirmation="two")), MARA, second_step=True)
-    _, (other,) = await paused(office.desk.ledger)
-    was = await office.desk.ledger.approval(other.id)
+    _, (other,) = await paused(office.decider.ledger)
+    was = await office.decider.ledger.approval(other.id)
     two = was.model_copy(update={"terms": approval.terms})
-    await office.desk.ledger.commit(Change().put(two, was=was))
+    await office.decider.ledger.commit(Change().put(two, was=was))
     answer = await mara.post(f"approvals/{two.id}/approve", json=yes(two))
     assert answer.json()["type"] == "urn:signoff:problem:second-step-needed"
     assert (await mara.get(f"approvals/{two.id}")).json()["two_steps"] is True
-    assert (await office.desk.ledger.approval(two.id)).steps == ()
+    assert (await office.decider.ledger.approval(two.id)).steps == ()
     assert (await mara.post(f"approvals/{two.id}/reject", json={})).json()["state"] == "rejected"
 
 
@@ -149,7 +149,7 @@ async def test_of_eight_who_decide_at_the_same_time_one_does(office: Office) -> 
         )
     )
     assert sorted(one.status_code for one in answers) == [200] + [409] * 7
-    events = await office.desk.ledger.history(approval.id)
+    events = await office.decider.ledger.history(approval.id)
     assert len([one for one in events if one.what in {"approved", "rejected"}]) == 1
 
 
@@ -179,7 +179,7 @@ async def test_pages_hold_each_once_while_others_are_added(
 ) -> None:
     """A client that follows the cursors sees what was there at the start once, the newest first."""
     there = [await pending(office, siblings=1) for _ in range(5)]
-    _, siblings = await paused(office.desk.ledger, siblings=7)
+    _, siblings = await paused(office.decider.ledger, siblings=7)
     expected = {one.id for one in (*there, *siblings)}
     for path in ("approvals", "approvals?state=pending", "approvals?waiting_for=mara"):
         seen, cursor = [], ""
@@ -207,7 +207,7 @@ async def test_a_page_that_looks_at_many_goes_on_where_it_ended(
 ) -> None:
     """Where few of many fit, a page may be empty and still say where it goes on."""
     monkeypatch.setattr("signoff.channels.rest.pages.SCANNED", 50)
-    await paused(office.desk.ledger, siblings=120)
+    await paused(office.decider.ledger, siblings=120)
     first = (await admin.get("approvals?tool=nothing")).json()
     assert first["items"] == []
     pages = 1

@@ -20,7 +20,7 @@ async def test_an_administrator_freezes_and_thaws(
     """It takes effect at once; the audit has who did it, with which token, and why."""
     made = await admin.post("freezes", json={"tool": "reimburse", **WHY})
     assert made.status_code == 200, made.text
-    (frozen,) = await Freezes(office.desk.ledger).all()
+    (frozen,) = await Freezes(office.decider.ledger).all()
     assert made.json()["id"] == frozen.id
     assert (made.json()["stops"], made.json()["why"]) == ("reimburse()", "the bank called")
     assert (await mara.get("freezes")).json() == [made.json()]
@@ -68,7 +68,7 @@ async def test_others_freeze_nothing(office: Office, mara: httpx.AsyncClient, pa
 
 async def test_a_token_for_some_apps_freezes_those(office: Office) -> None:
     """What it may not freeze it cannot thaw, and what concerns other apps it does not see."""
-    freezes = Freezes(office.desk.ledger)
+    freezes = Freezes(office.decider.ledger)
     other = await freezes.freeze(app="other", by="ops", why="x")
     every = await freezes.freeze(tool="pay", by="ops", why="x")
     limited = await office.holder(scopes={Scope.ADMIN}, apps=("finance",))
@@ -91,4 +91,4 @@ async def test_a_key_freezes_and_thaws_once(office: Office, admin: httpx.AsyncCl
     path, thaw = f"freezes/{first.json()['id']}/thaw", {"Idempotency-Key": "two"}
     assert (await admin.post(path, json={}, headers=thaw)).json() == []
     assert (await admin.post(path, json={}, headers=thaw)).json() == []
-    assert await Freezes(office.desk.ledger).all() == ()
+    assert await Freezes(office.decider.ledger).all() == ()

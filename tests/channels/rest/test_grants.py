@@ -20,7 +20,7 @@ async def test_a_grant_is_given_used_seen_and_taken_back(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """It approves the call that was shown, and calls like it, in its giver's name."""
-    approval = await asked(office.desk.ledger, "first")
+    approval = await asked(office.decider.ledger, "first")
     body = wish(approval, uses=3, limit="args.amount <= 300", reason="conference")
     given = await mara.post(f"approvals/{approval.id}/grant", json=body)
     assert given.status_code == 201, given.text
@@ -30,7 +30,7 @@ async def test_a_grant_is_given_used_seen_and_taken_back(
     assert "args.amount <= 300" in grant["limits"]
     assert given.headers["location"] == f"/api/v1/grants/{grant['id']}"
     assert (await mara.get(f"approvals/{approval.id}")).json()["state"] == "approved"
-    done = await asked(office.desk.ledger, "second", amount=250)
+    done = await asked(office.decider.ledger, "second", amount=250)
     for name in (grant["id"], approval.id):
         assert (await mara.get(f"grants/{name}")).json()["used"] == 1
     uses = (await mara.get(f"grants/{grant['id']}/uses")).json()["items"]
@@ -44,7 +44,7 @@ async def test_a_grant_is_given_used_seen_and_taken_back(
     assert (await mara.get("grants")).json()["items"] == []
     (kept,) = (await mara.get("grants", params={"all": True})).json()["items"]
     assert kept["revoked_why"] == "the trip is over"
-    events = await office.desk.ledger.history(approval.id)
+    events = await office.decider.ledger.history(approval.id)
     noted = {one.what.value: one.more for one in events}
     assert noted["granted"]["token"]
     assert noted["grant_revoked"]["token"]
@@ -54,7 +54,7 @@ async def test_only_the_call_that_was_shown_is_granted_by_who_may(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """Another digest, another person, more than the policy allows: refused, and nothing is done."""
-    approval = await asked(office.desk.ledger, "first")
+    approval = await asked(office.decider.ledger, "first")
     path = f"approvals/{approval.id}/grant"
     cleo = await office.holder(person="cleo")
     for client, body, status in (
@@ -69,14 +69,14 @@ async def test_only_the_call_that_was_shown_is_granted_by_who_may(
     ):
         answer = await client.post(path, json=body)
         assert answer.status_code == status, (body, answer.text)
-    assert await office.desk.ledger.approval(approval.id) == approval
+    assert await office.decider.ledger.approval(approval.id) == approval
 
 
 async def test_a_grant_that_is_asked_for_again_is_the_same(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Under one key it is given once and revoked once."""
-    approval = await asked(office.desk.ledger, "first")
+    approval = await asked(office.decider.ledger, "first")
     path, key = f"approvals/{approval.id}/grant", {"Idempotency-Key": "g"}
     first = await mara.post(path, json=wish(approval), headers=key)
     again = await mara.post(path, json=wish(approval), headers=key)
@@ -94,7 +94,7 @@ async def test_the_grants_of_others_are_as_if_they_were_not_there(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient, who: str
 ) -> None:
     """Nobody but who has given one, and an administrator, sees it, its uses, or takes it back."""
-    approval = await asked(office.desk.ledger, "first")
+    approval = await asked(office.decider.ledger, "first")
     given = (await mara.post(f"approvals/{approval.id}/grant", json=wish(approval))).json()
     parts = {"users": ("*",)} if who == "system" else {"person": who}
     other = await office.holder(**parts)

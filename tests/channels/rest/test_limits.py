@@ -9,21 +9,21 @@ import httpx
 import pytest
 
 from channels.rest.conftest import Office
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.limits import throttle
 from signoff.channels.gateway import make_gateway
-from signoff.channels.rest import auth
 from signoff.channels.rest.app import PATH, make_rest
+from signoff.channels.web import bearer
 
 
 @pytest.fixture
-async def office(desk: Desk) -> AsyncIterator[Office]:
+async def office(decider: Decider) -> AsyncIterator[Office]:
     """A gateway that takes three requests a minute."""
-    app = make_gateway(desk.ledger)
-    app.mount(PATH, make_rest(desk, rate=3))
+    app = make_gateway(decider.ledger)
+    app.mount(PATH, make_rest(decider, rate=3))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=f"http://gw{PATH}/") as http:
-        yield Office(desk, http)
+        yield Office(decider, http)
 
 
 async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office: Office) -> None:
@@ -34,7 +34,7 @@ async def test_a_token_that_asks_too_much_is_told_when_to_come_again(office: Off
     assert (many.status_code, many.json()["type"]) == (429, "urn:signoff:problem:too-many-requests")
     assert many.headers["content-type"] == "application/problem+json"
     assert 1 <= int(many.headers["retry-after"]) <= 60
-    assert await office.desk.ledger.recent_runs() == []
+    assert await office.decider.ledger.recent_runs() == []
     assert (await cleo.get("me")).status_code == 200
 
 
@@ -52,7 +52,7 @@ async def test_who_goes_on_sending_no_token_is_told_to_go_away(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After so many it is 429 in place of 401; a valid token is let in from there as before."""
-    monkeypatch.setattr(auth, "_WRONG", 5)
+    monkeypatch.setattr(bearer, "_WRONG", 5)
     mara = await office.holder(person="mara")
     wrong = office.holding("signoff_" + "a" * 10 + "_" + "b" * 52)
     codes = [(await wrong.get("me")).status_code for _ in range(7)]

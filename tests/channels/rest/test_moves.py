@@ -16,7 +16,7 @@ async def test_each_move_is_made_as_the_person_and_noted(
     office: Office, mara: httpx.AsyncClient, riley: httpx.AsyncClient
 ) -> None:
     """Each of them ends up in the timeline, with who made it and by which token."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     one = f"approvals/{approval.id}"
     cleo = await office.holder(person="cleo")
 
@@ -53,7 +53,7 @@ async def test_a_place_is_given_to_another_person(
     office: Office, mara: httpx.AsyncClient, admin: httpx.AsyncClient
 ) -> None:
     """By its holder, and by an administrator; a claim takes a person."""
-    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     one = f"approvals/{approval.id}"
     assert (await mara.get(one)).status_code == 404
     body = {"to": "mara", "of": "cleo", "reason": "on holiday"}
@@ -69,7 +69,7 @@ async def test_a_move_that_is_sent_again_is_made_once(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Under one key a comment stands there once."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     for _ in range(2):
         answer = await mara.post(
             f"approvals/{approval.id}/comment",
@@ -77,7 +77,7 @@ async def test_a_move_that_is_sent_again_is_made_once(
             headers={"Idempotency-Key": "c"},
         )
         assert answer.status_code == 200
-    assert len((await office.desk.ledger.approval(approval.id)).comments) == 1
+    assert len((await office.decider.ledger.approval(approval.id)).comments) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_move_of_the_wrong_form_does_nothing(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, str]
 ) -> None:
     """It is refused with what is wrong, and the approval stays as it is."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)
     assert answer.status_code == 422
-    assert await office.desk.ledger.approval(approval.id) == approval
+    assert await office.decider.ledger.approval(approval.id) == approval

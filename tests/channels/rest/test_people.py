@@ -13,7 +13,7 @@ from channels.rest.conftest import Office
 
 async def days(office: Office) -> tuple[str, str]:
     """Return today and a day of next week, as the API has them."""
-    today = (await office.desk.ledger.now()).date()
+    today = (await office.decider.ledger.now()).date()
     return today.isoformat(), (today + timedelta(days=7)).isoformat()
 
 
@@ -27,9 +27,9 @@ async def test_a_person_says_to_be_away_and_back(office: Office, mara: httpx.Asy
     assert (away.json()["away_now"], away.json()["away"]) == (True, [absence])
     nothing = {"waiting": [], "handed_over": [], "next": ""}
     assert (await mara.get("people/mara")).json() | nothing == away.json()
-    found = await office.desk.people.directory()
+    found = await office.decider.people.directory()
     assert (
-        present(present(found.get("mara")).absence(await office.desk.ledger.now())).delegate
+        present(present(found.get("mara")).absence(await office.decider.ledger.now())).delegate
         == "cleo"
     )
     back = await mara.post("people/mara/back", json={})
@@ -107,7 +107,7 @@ async def test_it_says_what_still_waits_and_hands_it_over(
 ) -> None:
     """What waits stays until that is asked for; then the delegate has it alone."""
     _, later = await days(office)
-    _, made = await paused(office.desk.ledger, siblings=2, asked=[MARA])
+    _, made = await paused(office.decider.ledger, siblings=2, asked=[MARA])
     body = {"to": later, "delegate": "cleo"}
     said = (await mara.post("people/mara/away", json=body)).json()
     assert sorted(said["waiting"]) == sorted(one.id for one in made)
@@ -126,7 +126,7 @@ async def test_what_cannot_be_handed_over_stays_and_says_why(
 ) -> None:
     """The delegate is asked already; without a delegate nothing is noted."""
     today, later = await days(office)
-    _, (made,) = await paused(office.desk.ledger, asked=[MARA, CLEO])
+    _, (made,) = await paused(office.decider.ledger, asked=[MARA, CLEO])
     alone = await admin.post("people/mara/away", json={"to": later, "hand_over": True})
     assert (alone.status_code, alone.json()["type"]) == (422, "urn:signoff:problem:absence")
     assert (await admin.get("people/mara")).json()["away"] == []
@@ -137,4 +137,4 @@ async def test_what_cannot_be_handed_over_stays_and_says_why(
 
 
 async def _own(office: Office, approval: str) -> tuple[str, ...]:
-    return (await office.desk.ledger.approval(approval)).ballot.own
+    return (await office.decider.ledger.approval(approval)).ballot.own

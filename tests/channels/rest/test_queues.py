@@ -24,10 +24,12 @@ def directory() -> Directory:
 async def queued(office: Office, *people: str, queue: str = "finance") -> Approval:
     """Return an approval that waits in a queue, for some of its members."""
     asked = tuple(one for one in (MARA, CLEO) if one.id in people)
-    _, (was,) = await paused(office.desk.ledger, asked=asked)
+    _, (was,) = await paused(office.decider.ledger, asked=asked)
     seats = tuple(Seat(person=one, via=f"queue:{queue}") for one in people)
-    await office.desk.ledger.commit(Change().put(was.model_copy(update={"seats": seats}), was=was))
-    return await office.desk.ledger.approval(was.id)
+    await office.decider.ledger.commit(
+        Change().put(was.model_copy(update={"seats": seats}), was=was)
+    )
+    return await office.decider.ledger.approval(was.id)
 
 
 async def test_the_queues_say_how_much_waits_and_on_whom(

@@ -18,7 +18,7 @@ OTHER_CALL = "sha256:" + "0" * 64
 
 async def refusals(office: Office, approval: Approval) -> Sequence[Event]:
     """Return what the audit of an approval has of refused answers."""
-    history = await office.desk.ledger.history(approval.id)
+    history = await office.decider.ledger.history(approval.id)
     return [one for one in history if one.what is What.REFUSED_ANSWER]
 
 
@@ -37,28 +37,28 @@ async def test_what_an_approver_may_not_do_is_audited(
     office: Office, mara: httpx.AsyncClient, verb: str, body: dict[str, object], status: int
 ) -> None:
     """Each refusal once, by the person and the token, and the approval is as it was."""
-    approval = await asked(office.desk.ledger, "first")
+    approval = await asked(office.decider.ledger, "first")
     if verb == "claim":
         cleo = await office.holder(person="cleo")
-        approval = (await paused(office.desk.ledger))[1][0]
+        approval = (await paused(office.decider.ledger))[1][0]
         assert (await cleo.post(f"approvals/{approval.id}/claim", json={})).status_code == 200
     if verb in {"approve", "grant"}:
         body = {"digest": approval.digest, **body}
-    before = await office.desk.ledger.approval(approval.id)
+    before = await office.decider.ledger.approval(approval.id)
     answer = await mara.post(f"approvals/{approval.id}/{verb}", json=body)
     assert answer.status_code == status, answer.text
     (event,) = await refusals(office, approval)
     assert (event.by, event.more["channel"]) == ("mara", "api")
     assert event.more["token"]
     assert event.why
-    assert await office.desk.ledger.approval(approval.id) == before
+    assert await office.decider.ledger.approval(approval.id) == before
 
 
 async def test_who_sees_nothing_is_told_nothing_and_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Somebody who is not asked is told that there is no such approval; the audit knows better."""
-    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     together = {"approvals": [{"id": approval.id, "digest": approval.digest}]}
     for path, body in (
         (f"approvals/{approval.id}/approve", {"digest": approval.digest}),
@@ -77,7 +77,7 @@ async def test_a_system_that_comes_too_late_is_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """A token of no person is named itself."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     assert (await mara.post(f"approvals/{approval.id}/reject", json={})).status_code == 200
     system = await office.holder(users=("*",))
     answer = await system.post(f"approvals/{approval.id}/withdraw", json={"reason": "it is over"})
@@ -90,7 +90,7 @@ async def test_what_is_not_there_and_what_is_only_looked_at_is_not_audited(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """Only an attempt to do something to an approval that exists is a refusal."""
-    _, (approval,) = await paused(office.desk.ledger, asked=(CLEO,))
+    _, (approval,) = await paused(office.decider.ledger, asked=(CLEO,))
     assert (await mara.get(f"approvals/{approval.id}")).status_code == 404
     assert (await mara.post("approvals/ap_nothing/reject", json={})).status_code == 404
     assert await refusals(office, approval) == []

@@ -62,7 +62,7 @@ async def test_what_cannot_be_a_run_is_refused(
     assert answer.status_code == 422
     if where:
         assert answer.json()["errors"][0]["pointer"] == where
-    assert await office.desk.ledger.recent_runs() == []
+    assert await office.decider.ledger.recent_runs() == []
 
 
 async def test_a_request_that_is_sent_again_is_carried_out_once(
@@ -84,7 +84,7 @@ async def test_a_request_that_is_sent_again_is_carried_out_once(
     system = await office.holder(users=("*",))
     theirs = await system.post("runs", json={**BODY, "user": "sam"}, headers=key)
     assert theirs.json()["id"] != first.json()["id"]
-    assert len(await office.desk.ledger.recent_runs()) == 2
+    assert len(await office.decider.ledger.recent_runs()) == 2
     for bad in ("", "a b", "x" * 256):
         refused = await riley.post("runs", json=BODY, headers={"Idempotency-Key": bad})
         assert refused.json()["type"] == "urn:signoff:problem:idempotency-key"
@@ -99,48 +99,48 @@ async def test_of_many_that_come_at_once_one_is_carried_out(
     codes = {one.status_code for one in answers}
     assert codes <= {201, 409}
     assert len({one.json()["id"] for one in answers if one.status_code == 201}) == 1
-    assert len(await office.desk.ledger.recent_runs()) == 1
+    assert len(await office.decider.ledger.recent_runs()) == 1
 
 
 async def test_a_gateway_that_dies_before_the_commit_has_done_nothing(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt is in flight until the lease of the first has run out, and then done."""
-    commit, release = office.desk.ledger.commit, office.desk.ledger.release_lease
+    commit, release = office.decider.ledger.commit, office.decider.ledger.release_lease
 
     async def die(*args: object, **more: object) -> None:
         raise LedgerUnavailable("gone")
 
     monkeypatch.setattr(once_module, "LEASE", 0.2)
-    monkeypatch.setattr(office.desk.ledger, "commit", die)
-    monkeypatch.setattr(office.desk.ledger, "release_lease", die)
+    monkeypatch.setattr(office.decider.ledger, "commit", die)
+    monkeypatch.setattr(office.decider.ledger, "release_lease", die)
     key = {"Idempotency-Key": "killed"}
     assert (await riley.post("runs", json=BODY, headers=key)).status_code == 503
-    monkeypatch.setattr(office.desk.ledger, "commit", commit)
-    monkeypatch.setattr(office.desk.ledger, "release_lease", release)
+    monkeypatch.setattr(office.decider.ledger, "commit", commit)
+    monkeypatch.setattr(office.decider.ledger, "release_lease", release)
     while (answer := await riley.post("runs", json=BODY, headers=key)).status_code == 409:
         assert answer.json()["type"] == "urn:signoff:problem:in-flight"
     assert answer.status_code == 201
-    assert len(await office.desk.ledger.recent_runs()) == 1
+    assert len(await office.decider.ledger.recent_runs()) == 1
 
 
 async def test_a_gateway_that_dies_after_the_commit_has_done_it_once(
     office: Office, riley: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next attempt gets what the first has done: the note is part of the commit."""
-    commit = office.desk.ledger.commit
+    commit = office.decider.ledger.commit
 
     async def done_and_gone(change: Change) -> None:
         await commit(change)
         raise LedgerUnavailable("gone")
 
     key = {"Idempotency-Key": "killed"}
-    monkeypatch.setattr(office.desk.ledger, "commit", done_and_gone)
+    monkeypatch.setattr(office.decider.ledger, "commit", done_and_gone)
     assert (await riley.post("runs", json=BODY, headers=key)).status_code == 503
-    monkeypatch.setattr(office.desk.ledger, "commit", commit)
+    monkeypatch.setattr(office.decider.ledger, "commit", commit)
     again = await riley.post("runs", json=BODY, headers=key)
     assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
-    (run,) = await office.desk.ledger.recent_runs()
+    (run,) = await office.decider.ledger.recent_runs()
     assert run.id == again.json()["id"]
 
 
@@ -148,7 +148,7 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     office: Office, mara: httpx.AsyncClient
 ) -> None:
     """With its key a repeated yes is 200, without one it is 409; a refusal leaves the key free."""
-    _, (approval,) = await paused(office.desk.ledger)
+    _, (approval,) = await paused(office.decider.ledger)
     path, key = f"approvals/{approval.id}/approve", {"Idempotency-Key": "yes"}
     wrong = {"digest": "sha256:" + "0" * 64}
     assert (await mara.post(path, json=wrong, headers=key)).status_code == 409
@@ -158,7 +158,7 @@ async def test_a_decision_that_is_sent_again_is_told_as_it_was(
     assert (first.status_code, again.status_code) == (200, 200)
     assert again.headers["idempotent-replayed"] == "true"
     assert (await mara.post(path, json=body)).status_code == 409
-    events = await office.desk.ledger.history(approval.id)
+    events = await office.decider.ledger.history(approval.id)
     assert [one.what for one in events].count(What.APPROVED) == 1
 
 
@@ -167,12 +167,12 @@ async def test_the_audit_comes_as_lines_and_goes_on_behind_one(
 ) -> None:
     """Every entry comes once, with its link, and a cursor goes on where somebody stopped."""
     monkeypatch.setattr(audit, "_PAGE", 2)
-    await paused(office.desk.ledger, siblings=3)
+    await paused(office.decider.ledger, siblings=3)
     answer = await admin.get("audit")
     assert answer.headers["content-type"] == "application/jsonl"
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [one["entry"]["what"] for one in lines[-4:]] == ["submitted"] + ["opened"] * 3
-    assert lines[-1]["link"] == (await audit.verify(office.desk.ledger.store))[1]
+    assert lines[-1]["link"] == (await audit.verify(office.decider.ledger.store))[1]
     rest = await admin.get("audit", params={"after": lines[1]["id"]})
     assert [json.loads(line) for line in rest.text.splitlines()] == lines[2:]
     assert (await admin.get("audit", params={"after": lines[-1]["id"]})).text == ""
@@ -188,7 +188,7 @@ async def test_a_redis_that_is_away_is_a_problem_that_passes(
     async def gone(*args: object) -> None:
         raise LedgerUnavailable("Redis cannot be reached.")
 
-    monkeypatch.setattr(office.desk.ledger.store, "read_now", gone)
+    monkeypatch.setattr(office.decider.ledger.store, "read_now", gone)
     answer = await mara.get("me")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["type"] == "urn:signoff:problem:unavailable"

@@ -19,7 +19,7 @@ async def some(office: Office) -> list[Approval]:
 
     By what happens next it is the third, then the end of the claim.
     """
-    ledger, desk = office.desk.ledger, office.desk
+    ledger, decider = office.decider.ledger, office.decider
     first = (await paused(ledger, asked=(MARA,), within=timedelta(hours=9)))[1][0]
     second = (await paused(ledger, asked=(MARA, CLEO), within=timedelta(days=3)))[1][0]
     third = (await paused(ledger, asked=(MARA,), within=timedelta(minutes=9)))[1][0]
@@ -29,7 +29,7 @@ async def some(office: Office) -> list[Approval]:
     await ledger.commit(Change().put(queued, was=second))
     mara = await office.holder(person="mara")
     assert (await mara.post(f"approvals/{second.id}/claim", json={})).is_success
-    await desk.approve(over.id, MARA, channel="email")
+    await decider.approve(over.id, MARA, channel="email")
     return [first, second, third, over]
 
 

@@ -14,10 +14,12 @@ from signoff.core.approvals.approval import Approval
 
 async def harmless(office: Office, *, batch: bool = True, **parts: Any) -> Approval:
     """Return an approval that its policy calls harmless."""
-    _, (was,) = await paused(office.desk.ledger, **parts)
+    _, (was,) = await paused(office.decider.ledger, **parts)
     terms = present(was.terms).model_copy(update={"batch": batch})
-    await office.desk.ledger.commit(Change().put(was.model_copy(update={"terms": terms}), was=was))
-    return await office.desk.ledger.approval(was.id)
+    await office.decider.ledger.commit(
+        Change().put(was.model_copy(update={"terms": terms}), was=was)
+    )
+    return await office.decider.ledger.approval(was.id)
 
 
 async def test_each_of_several_calls_is_decided_by_itself(
@@ -52,8 +54,10 @@ async def test_each_of_several_calls_is_decided_by_itself(
     kinds = [one["problem"] and one["problem"]["type"].rpartition(":")[2] for one in told]
     assert kinds == [None, "refused", "not-found", "not-found", "digest", None]
     for one in (alone, others, changed):
-        assert await office.desk.ledger.approval(one.id) == one
-    (event,) = [one for one in await office.desk.ledger.history(first.id) if one.what == "approved"]
+        assert await office.decider.ledger.approval(one.id) == one
+    (event,) = [
+        one for one in await office.decider.ledger.history(first.id) if one.what == "approved"
+    ]
     assert (event.by, event.more["batch"], bool(event.more["token"])) == ("mara", True, True)
 
 
@@ -86,7 +90,7 @@ async def test_nobody_approves_several_without_the_right(
     assert (await reader.post("approvals/together", json=body)).status_code == 403
     (told,) = (await riley.post("approvals/together", json=body)).json()
     assert told["problem"]["status"] == 403
-    assert (await office.desk.ledger.approval(one.id)).state == "pending"
+    assert (await office.decider.ledger.approval(one.id)).state == "pending"
     for wrong in ([], [{"id": one.id}], body["approvals"] * 51):
         answer = await riley.post("approvals/together", json={"approvals": wrong})
         assert answer.status_code == 422

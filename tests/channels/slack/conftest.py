@@ -9,7 +9,7 @@ import pytest
 from builders import CLEO, MARA, RILEY
 from channels.slack.office import CLEO_AT, MARA_AT, RILEY_AT, Office
 from channels.slack.workspace import APP, BOT, SECRET, Workspace, serve
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.identity import Identities
@@ -67,8 +67,8 @@ async def office(
             RILEY.model_copy(update={"slack": RILEY_AT}),
         ]
     )
-    desk = Desk(still_ledger, directory)
-    handler = SlackHandler(desk, web_api, Identities(web_api, directory))
+    decider = Decider(still_ledger, directory)
+    handler = SlackHandler(decider, web_api, Identities(web_api, directory))
     return Office(
-        still_ledger, clock, desk, workspace, web_api, handler, directory, Policy(**rules)
+        still_ledger, clock, decider, workspace, web_api, handler, directory, Policy(**rules)
     )

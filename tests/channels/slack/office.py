@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from builders import make_call, make_origin
 from channels.slack.workspace import TEAM, Workspace
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import RouteApproval
@@ -39,7 +39,7 @@ class Office:
 
     ledger: Ledger
     clock: VirtualClock
-    desk: Desk
+    decider: Decider
     workspace: Workspace
     web: SlackWeb
     handler: SlackHandler
@@ -57,7 +57,7 @@ class Office:
         tool: str = "reimburse",
     ) -> Approval:
         """Open an approval, route it, and deliver its cards."""
-        run = await self.desk.submit("finance", "go", user="riley")
+        run = await self.decider.submit("finance", "go", user="riley")
         claim = await self.ledger.claim("run.finance", limit=1)
         origin = make_origin(run=run.id, session=run.session)
         now = await self.ledger.now()
@@ -81,9 +81,9 @@ class Office:
     def staff(self, *people: Person, queues: Iterable[Queue] = ()) -> None:
         """Let other people work here."""
         self.directory = Directory(people, queues=queues)
-        self.desk = Desk(self.ledger, self.directory)
+        self.decider = Decider(self.ledger, self.directory)
         identities = Identities(self.web, self.directory)
-        self.handler = SlackHandler(self.desk, self.web, identities)
+        self.handler = SlackHandler(self.decider, self.web, identities)
 
     async def route(self) -> None:
         """Work through what has to be routed."""

@@ -103,7 +103,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(office: Office) -> None:
     about = await asked_back(office)
     await press(office, "answer")
     view = office.workspace.views[-1]
-    await office.desk.approve(about, MARA, channel="cli")
+    await office.decider.approve(about, MARA, channel="cli")
     opened = len(office.workspace.views)
     await press(office, "answer")
     ack = await office.submit({"reason": {"value": "Sales"}}, user=RILEY_AT, view=view)

@@ -17,7 +17,7 @@ from builders import MARA, paused, present
 from channels.slack.office import CLEO_AT, MARA_AT, Office, view_submission
 from channels.slack.test_http import served, signed
 from channels.slack.workspace import SECRET, TEAM
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger import audit
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.http import PATH
@@ -71,7 +71,7 @@ async def today_of(office: Office, person: Person = MARA) -> date:
 
 async def absence_of(office: Office, person: str = "mara") -> Absence | None:
     """Return the absence that counts now."""
-    found = (await office.desk.people.directory()).get(person)
+    found = (await office.decider.people.directory()).get(person)
     assert found is not None
     return found.absence(await office.ledger.now())
 
@@ -124,7 +124,7 @@ async def test_the_first_day_is_the_one_where_the_person_is(office: Office) -> N
     far = MARA.model_copy(update={"slack": MARA_AT, "time_zone": "Pacific/Auckland"})
     directory = Directory([far])
     identities = Identities(office.web, directory)
-    handler = SlackHandler(Desk(office.ledger, directory), office.web, identities)
+    handler = SlackHandler(Decider(office.ledger, directory), office.web, identities)
     while await today_of(office, far) == (await office.ledger.now()).date():
         office.clock.advance(timedelta(hours=1))
     await handler.handle(shortcut())
@@ -182,7 +182,7 @@ async def test_the_same_submission_counts_once(office: Office) -> None:
     said = await asyncio.gather(*(office.handler.handle(sent) for _ in range(3)))
     assert all(one is None or one["response_action"] == "update" for one in said)
     assert await absence_of(office) is not None
-    await office.desk.people.come_back(MARA, by="mara", more={})
+    await office.decider.people.come_back(MARA, by="mara", more={})
     assert await office.handler.handle(sent) is None
     assert await absence_of(office) is None
     assert len(await noted(office, What.LEFT)) == 1

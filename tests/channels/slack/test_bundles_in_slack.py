@@ -83,7 +83,7 @@ async def test_what_has_ended_is_struck_out_in_it(crowd: Crowd) -> None:
     approvals = await eight(crowd)
     await crowd.later()
     for one in approvals[3:5]:
-        await crowd.desk.approve(one.id, MARA, channel="inbox", reason="")
+        await crowd.decider.approve(one.id, MARA, channel="inbox", reason="")
     await crowd.deliver()
 
     *_, bundle = crowd.workspace.cards(THERE)

@@ -141,7 +141,7 @@ async def test_the_second_is_told_of_the_first(office: Office) -> None:
     """A user who comes too late learns who decided, and that nothing changed."""
     approval = await office.open()
     click = office.click("approve")
-    await office.desk.reject(
+    await office.decider.reject(
         approval.id, present(office.directory.get("mara")), channel="cli", reason="no"
     )
     await office.handler.handle(click)
@@ -154,7 +154,7 @@ async def test_a_modal_for_what_moved_on_says_so(office: Office) -> None:
     """A submission is judged by the present: the modal is replaced by what happened meanwhile."""
     approval = await office.open(template={"days": 0})
     await office.press("approve")
-    await office.desk.withdraw(approval.id, by="riley", reason="not needed")
+    await office.decider.withdraw(approval.id, by="riley", reason="not needed")
     ack = await office.submit({"field.0": {"value": "3"}})
     assert ack["response_action"] == "update"
     assert "withdrawn" in str(ack["view"]["blocks"])

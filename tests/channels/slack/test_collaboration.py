@@ -70,7 +70,7 @@ async def test_a_question_is_asked_in_a_modal_and_the_answer_shows(office: Offic
     (item, *_) = (await office.ledger.claim("deliver.email")).items
     assert isinstance(item.work, AskRequester)
     assert item.work.person == "riley"
-    await office.desk.made(approval.id, moves.AnswerBack(text="Sales"), RILEY)
+    await office.decider.made(approval.id, moves.AnswerBack(text="Sales"), RILEY)
     await office.route()
     await office.deliver()
     card = str(office.card()["blocks"])

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 async def later(office: Office, time: timedelta) -> None:
     """Let time go by, and do what is due then."""
     office.clock.advance(time)
-    await Reconciler(office.desk.roster).once()
+    await Reconciler(office.decider.roster).once()
     await office.route()
     while await office.deliver():
         pass

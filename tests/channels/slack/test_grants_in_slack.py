@@ -38,7 +38,7 @@ async def test_the_modal_offers_it_and_the_next_call_goes_by_itself(granting: Of
     assert "amount may differ" in inputs[1]["hint"]["text"]
 
     assert await granting.submit(chosen("1h")) is None
-    (grant,) = await Grants(granting.desk.ledger).all()
+    (grant,) = await Grants(granting.decider.ledger).all()
     assert (grant.by, grant.channel, grant.reason) == ("mara", "slack", "the conference")
     await granting.deliver()
     assert "Granted: calls like this" in str(granting.workspace.whispers)
@@ -62,10 +62,10 @@ async def test_it_is_revoked_by_a_button(granting: Office) -> None:
     late = click_on(used, "revoke")
 
     await granting.handler.handle(click_on(used, "revoke", user=CLEO_AT))
-    (grant,) = await Grants(granting.desk.ledger).all()
+    (grant,) = await Grants(granting.decider.ledger).all()
     assert grant.revoked_by == ""
     await granting.handler.handle(late)
-    (grant,) = await Grants(granting.desk.ledger).all()
+    (grant,) = await Grants(granting.decider.ledger).all()
     assert grant.revoked_by == "mara"
     await granting.handler.handle(early)
     await granting.deliver()
@@ -87,7 +87,7 @@ async def test_without_a_choice_it_is_a_plain_yes(granting: Office) -> None:
     card = granting.workspace.cards(f"D{CLEO_AT[1:]}")[-1]
     await granting.press("approve", user=CLEO_AT, card=card)
     assert (await granting.ledger.approval(second.id)).state is State.APPROVED
-    assert await Grants(granting.desk.ledger).all() == []
+    assert await Grants(granting.decider.ledger).all() == []
 
 
 @pytest.mark.parametrize("span", ["8h", "1000d", "soon", ""])

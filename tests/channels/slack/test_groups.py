@@ -13,13 +13,13 @@ from signoff.core.routing.resolve import find
 def keeper(office: Office, *groups: str) -> GroupKeeper:
     """Return what looks up these groups."""
     identities = Identities(office.web, office.directory)
-    return GroupKeeper(office.desk.ledger, office.web, identities, groups)
+    return GroupKeeper(office.decider.ledger, office.web, identities, groups)
 
 
 async def who(office: Office, group: str) -> list[str]:
     """Return who is asked when a level asks a group."""
-    directory = await office.desk.people.directory()
-    now = await office.desk.ledger.now()
+    directory = await office.decider.people.directory()
+    now = await office.decider.ledger.now()
     level = Level(ask=(f"slack-group:{group}",))
     found = find(level, directory, facts={"user": "riley"}, barred=("riley",), now=now)
     return [seat.person for seat in found.seats]
@@ -62,9 +62,9 @@ async def test_the_ledger_is_written_only_when_a_group_changes(
     workspace.add(MARA_AT, "mara@example.com")
     workspace.groups["S01"] = [MARA_AT]
     await keeper(office, "S01").once()
-    before = await office.desk.ledger.raw("groups")
+    before = await office.decider.ledger.raw("groups")
     await keeper(office, "S01").once()
-    assert await office.desk.ledger.raw("groups") == before
+    assert await office.decider.ledger.raw("groups") == before
     workspace.groups["S01"] = []
     await keeper(office, "S01").once()
-    assert await office.desk.ledger.raw("groups") == (2, '{"S01":[]}')
+    assert await office.decider.ledger.raw("groups") == (2, '{"S01":[]}')

@@ -14,7 +14,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from channels.slack.office import Office
 from channels.slack.workspace import SECRET
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.slack.inbound.handler import SlackHandler
@@ -132,8 +132,8 @@ async def test_without_the_ledger_nothing_is_acknowledged(
     await office.open()
     body = urlencode({"payload": json.dumps(office.click("approve"))})
     away = Ledger(Store.open("redis://127.0.0.1:1/0"))
-    desk = Desk(away, office.directory)
-    handler = SlackHandler(desk, office.web, Identities(office.web, office.directory))
+    decider = Decider(away, office.directory)
+    handler = SlackHandler(decider, office.web, Identities(office.web, office.directory))
     async with served(settings, handler) as http:
         answer = await http.post(PATH, content=body, headers=signed(body))
     await away.close()

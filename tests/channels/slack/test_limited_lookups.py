@@ -73,14 +73,14 @@ async def test_a_limited_history_keeps_nobody_else_from_posting(
     clock.advance(timedelta(seconds=5))
     workspace.failures[HISTORY] = [429]
     workspace.retry_after = "30"
-    unsure = dataclasses.replace(sent, id="card:2", turn="0.1", attempt=2, unsure=True)
+    unsure = dataclasses.replace(sent, id="card:2", level_key="0.1", attempt=2, unsure=True)
     first = await one(slack, unsure)
     assert first == Retry(30, getattr(first, "problem", ""), counted=False, unsure=True)
 
-    posted = await one(slack, dataclasses.replace(sent, id="card:3", turn="0.2"))
+    posted = await one(slack, dataclasses.replace(sent, id="card:3", level_key="0.2"))
     assert isinstance(posted, Delivered)
     clock.advance(timedelta(seconds=5))
-    second = await one(slack, dataclasses.replace(unsure, id="card:4", turn="0.3"))
+    second = await one(slack, dataclasses.replace(unsure, id="card:4", level_key="0.3"))
     assert isinstance(second, Retry)
     assert len(workspace.called(HISTORY)) == 1
 

@@ -120,7 +120,7 @@ async def test_who_may_not_is_refused_at_the_click_and_at_the_submit(office: Off
         await office.choose(text, user=CLEO_AT, card=card)
     assert office.workspace.views == []
     await office.choose("Reassign…")
-    await office.desk.reject(approval.id, present(office.directory.get("mara")), channel="cli")
+    await office.decider.reject(approval.id, present(office.directory.get("mara")), channel="cli")
     sent = {"to": {"selected_user": "U0TOM"}, "reason": {"value": "x"}}
     ack = await office.submit(sent)
     assert ack["response_action"] == "update"

@@ -49,7 +49,7 @@ async def shown(office: Office, user: str = RILEY_AT) -> Json:
 async def test_what_waits_is_shown_with_whom_it_waits_for(office: Office) -> None:
     """Riley sees the two that wait, the latest first, and nothing that is decided; Mara nothing."""
     done = await office.open(args={"amount": 1})
-    await office.desk.approve(done.id, MARA, channel="cli")
+    await office.decider.approve(done.id, MARA, channel="cli")
     await office.open(tool="refund")
     office.clock.advance(timedelta(minutes=1))
     await office.open(tool="reimburse")

@@ -41,5 +41,5 @@ async def test_a_press_is_noted_and_told_where_it_is_confirmed(office: Office) -
     assert "One more step: confirm your yes to reimburse" in str(told["blocks"])
     assert link in str(told["blocks"])
 
-    await office.desk.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
+    await office.decider.confirm(approval.id, MARA, channel="inbox", mark=mark_of(step))
     assert (await office.ledger.approval(approval.id)).state is State.APPROVED

@@ -143,7 +143,7 @@ async def test_a_rewritten_card_says_anew_what_it_shows(office: Office) -> None:
     old = tuple(one.model_copy(update={"shown": Shown.UNKNOWN}) for one in approval.asked)
     change = Change().put(approval.model_copy(update={"asked": old}), was=approval)
     await office.ledger.commit(change)
-    await office.desk.made(
+    await office.decider.made(
         approval.id, moves.Comment(text="hm"), present(office.directory.get("mara"))
     )
     await office.route()

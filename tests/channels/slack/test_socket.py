@@ -11,7 +11,7 @@ import pytest
 from builders import present
 from channels.slack.office import Office
 from channels.slack.workspace import Workspace
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.slack.inbound.handler import SlackHandler
@@ -120,7 +120,7 @@ async def test_without_the_ledger_nothing_is_acknowledged(
                 taken.set()
 
     handler = Handler(
-        Desk(away, office.directory), office.web, Identities(office.web, office.directory)
+        Decider(away, office.directory), office.web, Identities(office.web, office.directory)
     )
     await office.open()
     made = SocketListener(settings, handler)

@@ -68,9 +68,9 @@ async def test_many_moves_are_one_rewriting(three: Office) -> None:
     """Whatever has happened before a card is written again, it is written once."""
     approval = await three.open()
     for number in range(10):
-        await three.desk.made(approval.id, moves.Comment(text=f"comment {number}"), MARA)
-    await three.desk.approve(approval.id, MARA, channel="cli")
-    await three.desk.reject(approval.id, MARA, channel="cli")
+        await three.decider.made(approval.id, moves.Comment(text=f"comment {number}"), MARA)
+    await three.decider.approve(approval.id, MARA, channel="cli")
+    await three.decider.reject(approval.id, MARA, channel="cli")
     await three.deliver()
     for user in (MARA_AT, CLEO_AT, "U0TOM"):
         assert three.card(user)["edits"] == 1
@@ -81,8 +81,8 @@ async def test_many_moves_are_one_rewriting(three: Office) -> None:
 async def test_nothing_is_rewritten_after_the_end(three: Office) -> None:
     """Votes that are not on the cards yet when it ends are never put there."""
     approval = await three.open()
-    await three.desk.approve(approval.id, MARA, channel="cli")
-    await three.desk.approve(approval.id, CLEO, channel="cli")
+    await three.decider.approve(approval.id, MARA, channel="cli")
+    await three.decider.approve(approval.id, CLEO, channel="cli")
     await three.deliver()
     await three.deliver()
     assert [one["edits"] for one in three.workspace.cards() if one.get("metadata")] == [1, 1, 1]
@@ -101,7 +101,7 @@ class _Overtaken(SlackChannel):
         """See `Channel`."""
         if not self.overtaken and any(one.kind is Kind.UPDATE for one in messages):
             self.overtaken = True
-            await self.office.desk.approve(self.approval, self.person, channel="cli")
+            await self.office.decider.approve(self.approval, self.person, channel="cli")
             await self.office.deliver()
         return await super().deliver(messages)
 
@@ -111,7 +111,7 @@ async def test_an_update_that_was_overtaken_does_not_stay(three: Office, *, ends
     """An older card that reaches Slack last is written again as things stand, open or over."""
     three.policy = three.policy.model_copy(update={"quorum": 2 if ends else 3})
     approval = await three.open()
-    await three.desk.approve(approval.id, MARA, channel="cli")
+    await three.decider.approve(approval.id, MARA, channel="cli")
     slow = Delivery(three.ledger, _Overtaken(three, approval.id, CLEO), directory=three.directory)
     await slow.drain()
     await three.deliver()
@@ -134,7 +134,7 @@ async def test_cards_of_later_levels_and_of_those_who_stay_show_votes(three: Off
     )
     await three.open()
     three.clock.advance(timedelta(hours=1))
-    await Reconciler(three.desk.roster).once()
+    await Reconciler(three.decider.roster).once()
     await three.route()
     await three.deliver()
     assert "Level second" in shown(three, MARA_AT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from builders import MARA, paused, present
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
@@ -23,6 +24,7 @@ from signoff.channels.web.signatures import is_signed, key_of, standard
 from signoff.channels.webhooks.addresses import PrivateAddress, public_address
 from signoff.channels.webhooks.dead import letters, replay
 from signoff.channels.webhooks.feed import Feed
+from signoff.channels.webhooks.posting import Poster
 from signoff.channels.webhooks.sender import PAUSES, Sender
 from signoff.channels.webhooks.settings import Webhook
 from signoff.testing import VirtualClock
@@ -83,7 +85,7 @@ async def drained(ledger: Ledger, one: Webhook) -> None:
 
 
 async def test_what_happens_is_posted_once_and_signed_by_every_secret(
-    desk: Desk, ledger: Ledger, receiver: Receiver
+    decider: Decider, ledger: Ledger, receiver: Receiver
 ) -> None:
     """Each event that is wanted comes as a message of Standard Webhooks, and no other does."""
     one = hook(receiver, events=("opened", "approved"))
@@ -92,7 +94,7 @@ async def test_what_happens_is_posted_once_and_signed_by_every_secret(
     await feed.once()
     assert (await feed.once(), receiver.posted) == (0, [])
     _, (approval,) = await paused(ledger)
-    await desk.approve(approval.id, MARA, channel="cli", reason="fine — go")
+    await decider.approve(approval.id, MARA, channel="cli", reason="fine — go")
     while await feed.once():
         pass
     await drained(ledger, one)
@@ -242,6 +244,21 @@ async def test_what_was_looked_up_is_what_is_connected_to(
     assert str(request.url) == "https://[2606:2800:21f:cb07::2c]:8443/x?y=1"
     assert request.headers["host"] == "erp.example.com:8443"
     assert request.extensions["sni_hostname"] == "erp.example.com"
+
+
+async def test_an_answer_is_never_unpacked() -> None:
+    """A few kilobytes that would become gigabytes stay a few kilobytes."""
+    packed = gzip.compress(bytes(1 << 20))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept-encoding"] == "identity"
+        stream = httpx.ByteStream(packed)
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=stream)
+
+    poster = Poster(timeout=5, transport=httpx.MockTransport(answer))
+    found = await poster.post("http://localhost/", b"{}", {}, allow_private=True, most=64)
+    await poster.close()
+    assert found.body == packed[:64]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How an answer by the API becomes a decision, at the desk itself."""
+"""How an answer by the API becomes a decision, in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from builders import CLEO, MARA, NOON, RILEY, make_call, make_origin, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval, State
@@ -47,9 +47,9 @@ def no(call: str = "adk-0", reason: str = "") -> Answer:
 
 
 @pytest.fixture
-def taking(desk: Desk, ledger: Ledger) -> Answering:
+def taking(decider: Decider, ledger: Ledger) -> Answering:
     """The place where answers are taken."""
-    return Answering(desk, ledger)
+    return Answering(decider, ledger)
 
 
 async def test_a_yes_is_a_decision_through_the_api(taking: Answering, ledger: Ledger) -> None:

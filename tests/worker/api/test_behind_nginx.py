@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from deciding import Desk
+from deciding import Decider
 from services import nginx
 from signoff.broker.server.embedded import free_port
 from signoff.worker.adk_api.callers import Gate
@@ -27,9 +27,9 @@ SERVER = """server {{
 
 
 @contextlib.asynccontextmanager
-async def served(desk: Desk) -> AsyncIterator[int]:
+async def served(decider: Decider) -> AsyncIterator[int]:
     """Serve a page to those who need no token, and yield the port."""
-    app, gate = FastAPI(), Gate((), desk, local=True)
+    app, gate = FastAPI(), Gate((), decider, local=True)
 
     @app.get("/")
     async def page(request: Request) -> str:
@@ -58,12 +58,12 @@ async def served(desk: Desk) -> AsyncIterator[int]:
     ],
 )
 async def test_what_nginx_hands_on_is_not_from_this_machine(
-    desk: Desk, tmp_path: Path, user: str, more: str, why: str
+    decider: Decider, tmp_path: Path, user: str, more: str, why: str
 ) -> None:
     """Its default adds no header and writes its own address into Host; without it one comes in."""
     if "www-data" in user and os.geteuid() != 0:
         pytest.skip("only root can give nginx another user")
-    async with served(desk) as behind, httpx.AsyncClient() as http:
+    async with served(decider) as behind, httpx.AsyncClient() as http:
         assert (await http.get(f"http://127.0.0.1:{behind}")).json() == "local"
         port = free_port()
         server = SERVER.format(port=port, behind=behind, more=more)

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from fastapi import Request
 
-from deciding import Desk, over
+from deciding import Decider, over
 from signoff.broker.api_tokens import create, revoke
 from signoff.core.access.api_tokens import Scope
 from signoff.worker.adk_api.callers import Gate
@@ -86,10 +86,10 @@ def request(
     ],
 )
 async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
-    desk: Desk, client: str, headers: dict[str, str]
+    decider: Decider, client: str, headers: dict[str, str]
 ) -> None:
     """They may do everything, and answer as the person who is set for them."""
-    gate = Gate((), desk, local=True, local_person="mara")
+    gate = Gate((), decider, local=True, local_person="mara")
     mapped = client.startswith("::ffff:")
     with connection("127.0.0.1" if mapped else client) as ports:
         caller = await gate.admit(request(client, ports=ports, **headers))
@@ -136,10 +136,10 @@ async def test_programs_of_this_user_on_this_machine_come_in_without_a_token(
     ],
 )
 async def test_others_need_a_token(
-    desk: Desk, client: str | None, headers: dict[str, str | list[str]], why: str
+    decider: Decider, client: str | None, headers: dict[str, str | list[str]], why: str
 ) -> None:
     """Another machine, a proxy, another name for this one, a page in a browser."""
-    gate = Gate((), desk, local=True, local_person="mara")
+    gate = Gate((), decider, local=True, local_person="mara")
     with connection() as ports, pytest.raises(Problem) as refused:
         await gate.admit(request(client, ports=ports, version="1.1", **headers))
     assert (refused.value.status, refused.value.kind) == (403, "not-local")
@@ -147,10 +147,12 @@ async def test_others_need_a_token(
     assert "[[gateway.tokens]]" in refused.value.detail
 
 
-async def test_a_proxy_that_adds_no_header_is_known_by_the_version_it_speaks(desk: Desk) -> None:
+async def test_a_proxy_that_adds_no_header_is_known_by_the_version_it_speaks(
+    decider: Decider,
+) -> None:
     """What nginx sends with nothing but `proxy_pass`: `Host: 127.0.0.1:8080`, in HTTP/1.0."""
     with connection() as ports, pytest.raises(Problem, match="forwarded") as refused:
-        await Gate((), desk, local=True).admit(request(ports=ports, version="1.0"))
+        await Gate((), decider, local=True).admit(request(ports=ports, version="1.0"))
     assert refused.value.kind == "not-local"
 
 
@@ -171,10 +173,10 @@ def neighbour(*, hung_up: bool) -> Iterator[tuple[int, int]]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("hung_up", [False, True])
-async def test_a_program_of_another_user_needs_a_token(desk: Desk, hung_up: bool) -> None:
+async def test_a_program_of_another_user_needs_a_token(decider: Decider, hung_up: bool) -> None:
     """A neighbour on this machine, or a proxy; hanging up before it is looked at helps nobody."""
     with neighbour(hung_up=hung_up) as ports, pytest.raises(Problem, match="another user"):
-        await Gate((), desk, local=True).admit(request(ports=ports))
+        await Gate((), decider, local=True).admit(request(ports=ports))
 
 
 @pytest.mark.parametrize(
@@ -182,23 +184,23 @@ async def test_a_program_of_another_user_needs_a_token(desk: Desk, hung_up: bool
     ["", "Bearer", "Bearer ", "Basic secret", "secret", f"Bearer {HASH}", "Bearer Secret"],
 )
 async def test_where_there_are_tokens_nobody_comes_in_without_one(
-    desk: Desk, authorization: str
+    decider: Decider, authorization: str
 ) -> None:
     """That holds for programs on this machine too, and the hash is no token."""
-    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), desk, local=True, local_person="mara")
+    gate = Gate((ApiToken(sha256=HASH, users=("*",)),), decider, local=True, local_person="mara")
     with pytest.raises(Problem) as refused:
         await gate.admit(request(authorization=authorization))
     assert refused.value.status == 401
 
 
-async def test_the_holder_of_a_token_may_do_what_stands_there(desk: Desk) -> None:
+async def test_the_holder_of_a_token_may_do_what_stands_there(decider: Decider) -> None:
     """Users and apps are those of the token; it answers as its person, or as nobody."""
     other = hashlib.sha256(b"other").hexdigest()
     tokens = (
         ApiToken(sha256=other, users=("*",)),
         ApiToken(sha256=HASH, users=("riley",), apps=("finance",), person="mara"),
     )
-    gate = Gate(tokens, desk)
+    gate = Gate(tokens, decider)
     there = request("192.0.2.1", host="signoff.example", authorization="bearer secret")
     caller = await gate.admit(there)
     assert caller.may_use("finance", "riley")
@@ -211,56 +213,58 @@ async def test_the_holder_of_a_token_may_do_what_stands_there(desk: Desk) -> Non
     assert everybody.person is None
 
 
-async def kept(desk: Desk, *scopes: Scope, **parts: Any) -> str:
+async def kept(decider: Decider, *scopes: Scope, **parts: Any) -> str:
     """Return the header of a token that `signoff tokens create` would have made."""
-    token, _ = await create(desk.ledger, scopes=frozenset(scopes), by="test", **parts)
+    token, _ = await create(decider.ledger, scopes=frozenset(scopes), by="test", **parts)
     return f"Bearer {token}"
 
 
-async def test_the_tokens_of_the_rest_api_are_good_here_too(desk: Desk) -> None:
+async def test_the_tokens_of_the_rest_api_are_good_here_too(decider: Decider) -> None:
     """For the users and apps of a system's, as the person of a person's, with their scopes."""
-    gate = Gate((), desk, local=False)
+    gate = Gate((), decider, local=False)
     scopes = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
-    header = await kept(desk, *scopes, users=("sam", "kim"), apps=("finance",))
+    header = await kept(decider, *scopes, users=("sam", "kim"), apps=("finance",))
     system = await gate.admit(request("192.0.2.1", authorization=header), Scope.RUNS_SUBMIT)
     assert system.may_use("finance", "kim")
     assert not system.may_use("finance", "riley")
     assert not system.may_use("travel", "kim")
     assert (system.person, bool(system.token)) == (None, True)
-    header = await kept(desk, Scope.APPROVALS_DECIDE, person="mara")
+    header = await kept(decider, Scope.APPROVALS_DECIDE, person="mara")
     mara = await gate.admit(request("192.0.2.1", authorization=header))
     assert mara.person is not None
     assert (mara.person.id, mara.may_use("finance", "mara")) == ("mara", True)
     assert not mara.may_use("finance", "riley")
-    reader = await kept(desk, Scope.RUNS_READ, person="mara")
+    reader = await kept(decider, Scope.RUNS_READ, person="mara")
     assert (await gate.admit(request(authorization=reader), Scope.RUNS_READ)).person is None
-    everybody = await kept(desk, Scope.RUNS_SUBMIT, users=("*",))
+    everybody = await kept(decider, Scope.RUNS_SUBMIT, users=("*",))
     assert (await gate.admit(request(authorization=everybody))).may_use("travel", "anybody")
 
 
-async def test_a_token_without_the_scope_of_a_request_is_refused(desk: Desk) -> None:
+async def test_a_token_without_the_scope_of_a_request_is_refused(decider: Decider) -> None:
     """The problem names the scope that it takes."""
-    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     with pytest.raises(Problem, match="runs:submit") as refused:
-        await Gate((), desk).admit(request(authorization=header), Scope.RUNS_SUBMIT)
+        await Gate((), decider).admit(request(authorization=header), Scope.RUNS_SUBMIT)
     assert (refused.value.status, refused.value.kind) == (403, "scope")
 
 
-async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(desk: Desk) -> None:
+async def test_a_token_that_was_revoked_makes_nobody_a_program_of_this_machine(
+    decider: Decider,
+) -> None:
     """Where programs on this machine need none, one that is worth nothing lets nobody in."""
-    gate = Gate((), desk, local=True, local_person="mara")
-    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    gate = Gate((), decider, local=True, local_person="mara")
+    header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     assert (await gate.admit(request(authorization=header))).name != "local"
-    await revoke(desk.ledger, header.split("_")[1], by="test")
+    await revoke(decider.ledger, header.split("_")[1], by="test")
     with pytest.raises(Problem) as refused:
         await gate.admit(request(authorization=header))
     assert refused.value.status == 401
 
 
-async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(desk: Desk) -> None:
+async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(decider: Decider) -> None:
     """What it asks for over its limit is refused before anything is done."""
-    gate = Gate((), desk, rate=2)
-    header = await kept(desk, Scope.RUNS_READ, users=("sam",))
+    gate = Gate((), decider, rate=2)
+    header = await kept(decider, Scope.RUNS_READ, users=("sam",))
     for _ in range(2):
         await gate.admit(request(authorization=header))
     with pytest.raises(Problem, match="2 requests a minute") as refused:
@@ -270,10 +274,10 @@ async def test_a_token_that_is_used_too_often_is_told_when_to_come_again(desk: D
     assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
 
 
-async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
+async def test_programs_on_this_machine_can_be_kept_out(decider: Decider) -> None:
     """With `local = false` they need a token like everybody else."""
     with pytest.raises(Problem) as refused:
-        await Gate((), desk, local=False).admit(request())
+        await Gate((), decider, local=False).admit(request())
     assert refused.value.status == 401
 
 
@@ -281,10 +285,10 @@ async def test_programs_on_this_machine_can_be_kept_out(desk: Desk) -> None:
 async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Path) -> None:
     """Tokens are good for their own part alone; who sits there is told how to be somebody."""
     async with site(tmp_path, gateway="adk = true\nlocal = false") as here:
-        desk = over(here.plant.parts.decisions)
+        decider = over(here.plant.parts.decisions)
         both = (Scope.RUNS_SUBMIT, Scope.RUNS_READ)
-        portal = {"Authorization": await kept(desk, *both, users=("*",), apps=("time_off",))}
-        mara = {"Authorization": await kept(desk, Scope.APPROVALS_DECIDE, person="mara")}
+        portal = {"Authorization": await kept(decider, *both, users=("*",), apps=("time_off",))}
+        mara = {"Authorization": await kept(decider, Scope.APPROVALS_DECIDE, person="mara")}
         assert (await here.http.get("/list-apps")).status_code == 401
         assert (await here.http.get("/list-apps", headers=portal)).json() == ["time_off"]
         session = await here.session("time_off", **portal)
@@ -297,8 +301,10 @@ async def test_tokens_and_programs_of_this_machine_in_a_whole_plant(tmp_path: Pa
         assert (await here.http.get(path, headers=mara)).status_code == 403
         done = await here.answer("time_off", session, call, answer, headers=mara)
         assert done.status_code == 200, done.text
-        (approval,) = await desk.ledger.decided()
-        (event,) = [one for one in await desk.ledger.history(approval.id) if one.what == "approved"]
+        (approval,) = await decider.ledger.decided()
+        (event,) = [
+            one for one in await decider.ledger.history(approval.id) if one.what == "approved"
+        ]
         assert (event.by, event.more["token"]) == ("mara", mara["Authorization"].split("_")[1])
 
         here.plant.environment |= {

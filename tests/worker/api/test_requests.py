@@ -15,7 +15,7 @@ from signoff.broker.ledger.follow import follow
 from signoff.core.approvals.events import What
 from worker.api.client import LOCAL, Site, answer_body, events_of, lines_of, site, words_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 INPUT = "adk_request_input"
 RULES = """
@@ -193,7 +193,6 @@ async def test_bad_input_is_a_problem_and_changes_nothing(
     assert noted <= await ledger.store.client.xlen(audit) <= noted + (kind == "payload")
 
 
-@pytest.mark.soak
 async def test_of_eight_different_answers_at_the_same_moment_one_counts(here: Site) -> None:
     """The workflow goes on with the answer of the one client that was not refused."""
     session = await here.session("asks_input")

@@ -8,7 +8,7 @@ import pytest
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from builders import MARA, paused
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.run import RunState
@@ -21,12 +21,12 @@ CALLER = Caller("test", None, None, None, "")
 
 
 @pytest.fixture
-async def sessions(desk: Desk) -> Sessions:
+async def sessions(decider: Decider) -> Sessions:
     """The sessions API, with two sessions of Riley's and one of Kim's."""
     service = InMemorySessionService()
     for user, session in ((USER, "s"), (USER, "other"), ("kim", "s")):
         await service.create_session(app_name=APP, user_id=user, session_id=session)
-    return Sessions(service, desk)
+    return Sessions(service, decider)
 
 
 async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any) -> dict[str, Any]:
@@ -38,12 +38,12 @@ async def patch(sessions: Sessions, session: str, user: str = USER, **state: Any
 @pytest.mark.parametrize("decided", [False, True], ids=["waiting", "decided"])
 @pytest.mark.parametrize("state", [{"iban": "DE-EVIL"}, {"user:iban": "DE-EVIL"}, {"app:x": 1}])
 async def test_state_is_not_changed_under_a_call_that_waits(
-    sessions: Sessions, desk: Desk, ledger: Ledger, state: dict[str, Any], decided: bool
+    sessions: Sessions, decider: Decider, ledger: Ledger, state: dict[str, Any], decided: bool
 ) -> None:
     """Also after the decision, until the call has run: a problem that says what to do."""
     run, (approval,) = await paused(ledger, session="s")
     if decided:
-        await desk.approve(approval.id, MARA, channel="cli")
+        await decider.approve(approval.id, MARA, channel="cli")
         assert (await ledger.run(run.id)).state is RunState.ANSWERED
     with pytest.raises(Problem) as caught:
         await patch(sessions, "s", **state)

@@ -118,9 +118,9 @@ async def test_they_are_answered_by_mail(here: Site) -> None:
             )
         )
     )
-    desk = over(here.plant.parts.decisions)
+    decider = over(here.plant.parts.decisions)
     runs = [
-        await desk.submit(app, text, user="user")
+        await decider.submit(app, text, user="user")
         for app, text in (
             ("expenses", "a large one"),
             ("trip", "book Rome"),

@@ -76,7 +76,7 @@ async def waiting(office: Office, run: Run) -> Approval:
 async def answer(office: Office, run: Run, *, yes: bool = True, reason: str = "") -> Run:
     """Let Mara answer what a run waits for, and the executor go on with it."""
     for one in await office.ask(run):
-        decide = office.desk.approve if yes else office.desk.reject
+        decide = office.decider.approve if yes else office.decider.reject
         await decide(one.id, MARA, channel="cli", reason=reason)
     return await office.resume(await office.ledger.run(run.id))
 

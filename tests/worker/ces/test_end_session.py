@@ -139,6 +139,6 @@ def after_model_callback(callback_context, llm_response):
     assert run.text == "This session has ended. No more."
     decided = await office.ledger.decided()
     assert '"paid": "a"' in (await office.ledger.approval(decided[0].id)).result.replace("\\", "")
-    after = await office.desk.submit(app, "hello?", user=run.user, session=run.session)
+    after = await office.decider.submit(app, "hello?", user=run.user, session=run.session)
     await office.executor.drain(f"run.{app}")
     assert (await office.ledger.run(after.id)).text == "This session has ended. No more."

@@ -72,7 +72,7 @@ async def test_wherever_a_worker_dies_a_call_is_made_once(
     """Calls before the first stop are made once; one that nobody knows of is asked about."""
     step, after, resumable = case
     app = shop(Rules(key=KEY), "twice", resumable=resumable, twice=TWICE)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=after)
     await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
@@ -113,7 +113,7 @@ async def test_a_model_that_would_say_otherwise_is_not_asked_again(
         args='{"who": f"c{next(asked)}"}',
         name="def name(who: str) -> dict:\n    tools.note({'what': who})\n    return tools.note({'what': who + '!'}).json()\n",
     )
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
     assert noted(office) == ["c0"]
     run = await office.resume(run)
@@ -128,7 +128,7 @@ async def test_code_that_goes_another_way_calls_nothing_more(
     """Code that depends on chance is not let on: the run fails, and says what was called."""
     source = "import random\ndef dice() -> dict:\n    tools.note({'what': str(random.random())})\n    return tools.note({'what': 'b'}).json()\n"
     app = shop(Rules(key=KEY), "dice", dice=source)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
     await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
@@ -143,7 +143,7 @@ async def test_an_answer_too_large_to_be_kept_is_said_to_be_so(
     """The call is not made again, and the code is told why it gets no answer."""
     source = "def big() -> dict:\n    try:\n        tools.note({'what': 'a'})\n    except RuntimeError as error:\n        return {'why': str(error)}\n    return tools.note({'what': 'b'}).json()\n"
     app = shop(Rules(key=KEY), "big", big=source, length=300_000)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     assert await die(office, monkeypatch, stages.run(app), 4, after=True)
     await office.executor.drain(stages.run(app))
     assert "too large to be kept" in (await office.ledger.run(run.id)).text
@@ -172,7 +172,7 @@ async def test_calls_side_by_side_are_made_once_each(
 ) -> None:
     """Asynchronous calls, and code inside of code, are each found again."""
     app = shop(Rules(key=KEY), "both", both=SIDE_BY_SIDE, inner=INNER)
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=False)
     await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
@@ -195,7 +195,7 @@ async def test_an_approved_stretch_that_is_run_again_repeats_nothing(
     app = shop(Rules(key=KEY), "on", on=source)
     run = await office.submit(app, "go")
     for one in await office.ask(run, InDoubt.ASK):
-        await office.desk.approve(one.id, MARA, channel="cli")
+        await office.decider.approve(one.id, MARA, channel="cli")
     await die(office, monkeypatch, stages.resume(app), step, after=after)
     run = await office.resume(run)
     while run.state is RunState.PAUSED:
@@ -219,7 +219,7 @@ async def test_a_no_to_what_is_in_doubt_is_the_truth(
     app = shop(Rules(key=KEY, needs_approval=('tool == "note"',)), "one", one=source)
     run = await office.submit(app, "go")
     for one in await office.ask(run, InDoubt.ASK):
-        await office.desk.approve(one.id, MARA, channel="cli")
+        await office.decider.approve(one.id, MARA, channel="cli")
     assert await die(office, monkeypatch, stages.resume(app), step, after=True)
     run = await office.resume(run)
     assert noted(office) == done
@@ -256,7 +256,7 @@ async def test_a_callback_repeats_nothing_either(
         callbacks=CALLBACKS,
         quiet="def quiet() -> dict:\n    return tools.note({'what': 'q'}).json()\n",
     )
-    run = await office.desk.submit(app, "go", user="riley@example.com")
+    run = await office.decider.submit(app, "go", user="riley@example.com")
     await die(office, monkeypatch, stages.run(app), step, after=False)
     await office.executor.drain(stages.run(app))
     run = await office.ledger.run(run.id)
@@ -298,7 +298,7 @@ async def test_a_request_that_changes_something_is_sent_once(
         where = "127.0.0.1:{1}".format(*server.sockets[0].getsockname())
         rules = Rules(key=KEY, internal_hosts=(where,))
         app = shop(rules, "web", web=WEB.replace("URL", f"http://{where}"))
-        run = await office.desk.submit(app, "go", user="riley@example.com")
+        run = await office.decider.submit(app, "go", user="riley@example.com")
         await die(office, monkeypatch, stages.run(app), step, after=False)
         await office.executor.drain(stages.run(app))
         run = await office.ledger.run(run.id)

@@ -63,7 +63,9 @@ async def test_a_snapshot_of_another_call_is_a_payload(
         sealed = await snapshots.fetch(office.ledger, payload[KEY]["ref"])
         payload = {KEY: {**payload[KEY], "sealed": sealed, "ref": ""}}
     message = json.dumps(["show", {"details": payload}])
-    run = await office.desk.submit(stopped.app, message, user=stopped.user, session=stopped.session)
+    run = await office.decider.submit(
+        stopped.app, message, user=stopped.user, session=stopped.session
+    )
     await office.executor.drain(stages.run(run.app))
     approval = await waiting(office, await office.ledger.run(run.id))
     assert (approval.call.name, approval.call.args) == ("show", {"details": payload})
@@ -110,13 +112,13 @@ async def test_code_whose_seal_does_not_count_any_more_is_not_resumed(
     await forget_all_but_sessions(office)
     monkeypatch.setattr(process_rules, "_current", [Rules(key="x" * 32)])
     await another_worker(office)
-    again = await office.desk.submit(
+    again = await office.decider.submit(
         app, run.message, user=run.user, session=run.session, run_id=run.id
     )
     await office.executor.drain(stages.run(app))
     (approval,) = await office.ask(await office.ledger.run(again.id))
     assert (approval.call.name, approval.template) == ("pays", payload)
-    await office.desk.approve(approval.id, MARA, channel="cli")
+    await office.decider.approve(approval.id, MARA, channel="cli")
     again = await office.resume(again)
     assert again.state is RunState.COMPLETED
     assert "No seal of ours says" in again.text

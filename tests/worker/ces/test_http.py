@@ -88,6 +88,14 @@ async def test_a_request_arrives_and_its_answer_comes_back(server: str) -> None:
     )
 
 
+@pytest.mark.parametrize("seconds", ["soon", -1, 0, float("nan"), True, [1]])
+async def test_a_timeout_is_a_number_of_seconds(server: str, seconds: object) -> None:
+    """Anything else is refused before the request counts as begun; `nan` would stop all timers."""
+    asked = {"method": "GET", "url": f"http://{server}/echo", "timeout": seconds}
+    with pytest.raises(HttpRefused, match="timeout of a request is a number of seconds"):
+        check(asked)
+
+
 async def test_data_is_a_form_or_text(server: str) -> None:
     """`data` is sent as a form where it is a dictionary, and as it stands where it is text."""
     asked = {"method": "PUT", "url": f"http://{server}/echo", "data": {"a": "b c"}}

@@ -26,6 +26,8 @@ BOMBS = {
     "sleep": "import time\ntime.sleep(3600)",
     "nesting": "import json\nreturn json.loads('[' * 100000)",
     "much sleep": "import time\nwhile True:\n    time.sleep(0.05)",
+    "sleep that is no number": "import time\nwhile True:\n    time.sleep(float('nan'))\n    time.sleep(0.05)",
+    "sleep that is no time": "import time\ntime.sleep('long')",
     "sorting": "return sorted(range(10**6), key=lambda x: [x] * 1000)",
     "a growing list": "x = [0]\nwhile True:\n    x += x",
     "a growing number": "x = 3\nwhile True:\n    x *= x",

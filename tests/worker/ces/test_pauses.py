@@ -61,7 +61,7 @@ async def test_wherever_a_worker_dies_nothing_is_refunded_twice(
     """The next worker asks what is still to be asked, or the run is in doubt; no refund comes twice."""
     run = await office.submit("refunds", "refund 50, 200, 60 and 300")
     for one in await office.ask(run):
-        await office.desk.approve(one.id, MARA, channel="cli")
+        await office.decider.approve(one.id, MARA, channel="cli")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.resume("refunds"))

@@ -188,7 +188,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
         resumable=True,
         posts=POSTS.replace("URL", f"http://localhost:{port}/307/localhost:{port}/y"),
     )
-    await office.desk.submit(app, "go", user="riley@example.com", run_id="run_1")
+    await office.decider.submit(app, "go", user="riley@example.com", run_id="run_1")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=after))
         await work_until_death(office, stages.run(app))
@@ -198,7 +198,7 @@ async def test_wherever_a_worker_dies_no_step_is_made_twice(
     if run.state is RunState.PAUSED:
         (approval,) = await office.ask(run)
         assert approval.origin.again == 1
-        await office.desk.reject(approval.id, MARA, channel="cli")
+        await office.decider.reject(approval.id, MARA, channel="cli")
         run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert len(set(seen)) == len(seen) <= 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
@@ -66,8 +66,8 @@ def make_far_office(
     """Return an office whose agents are elsewhere."""
     ledger, clock = far_ledger
     runtime = RemoteRuntime(apps, ledger, patience=0, transport=transport)
-    desk = Desk(ledger, Directory([MARA]))
-    return FarOffice(ledger, desk, Executor(ledger, runtime), clock, runtime)
+    decider = Decider(ledger, Directory([MARA]))
+    return FarOffice(ledger, decider, Executor(ledger, runtime), clock, runtime)
 
 
 def _office(far_ledger: tuple[Ledger, HandClock], server: ApiServer) -> FarOffice:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker import stages
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -30,7 +30,7 @@ class FarOffice:
     """One worker, its ledger, somebody who answers, and a server far away."""
 
     ledger: Ledger
-    desk: Desk
+    decider: Decider
     executor: Executor
     clock: HandClock
     runtime: RemoteRuntime
@@ -44,7 +44,7 @@ class FarOffice:
 
     async def submit(self, app: str, message: str, *, session: str = "") -> Run:
         """Submit a run and let the executor take it to its first pause or end."""
-        run = await self.desk.submit(app, message, user=USER, session=session)
+        run = await self.decider.submit(app, message, user=USER, session=session)
         return await self.work(run)
 
     async def work(self, run: Run) -> Run:
@@ -71,12 +71,12 @@ class FarOffice:
     async def approve(self, run: Run, **values: Any) -> None:
         """Let Mara approve everything that waits."""
         for approval in await self.ask(run):
-            await self.desk.approve(approval.id, MARA, channel="cli", values=values or None)
+            await self.decider.approve(approval.id, MARA, channel="cli", values=values or None)
 
     async def reject(self, run: Run, reason: str) -> None:
         """Let Mara reject everything that waits."""
         for approval in await self.ask(run):
-            await self.desk.reject(approval.id, MARA, channel="cli", reason=reason)
+            await self.decider.reject(approval.id, MARA, channel="cli", reason=reason)
 
     async def approval(self, run: Run) -> Approval:
         """Return the one approval of a run's pause."""

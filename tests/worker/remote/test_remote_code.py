@@ -30,9 +30,9 @@ async def test_with_the_same_key_the_call_inside_is_asked_about(
     assert approval.origin.made == digest("pays", {"who": "A"})
     assert approval.template is None
     if yes:
-        await odd_agents.desk.approve(approval.id, MARA, channel="cli")
+        await odd_agents.decider.approve(approval.id, MARA, channel="cli")
     else:
-        await odd_agents.desk.reject(approval.id, MARA, channel="cli")
+        await odd_agents.decider.reject(approval.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert odd_agents.there.lines() == ([{"paid": "A"}] if yes else [])

@@ -58,7 +58,7 @@ async def test_a_death_before_the_pause_says_the_message_once(
     patient: FarOffice, death: Death
 ) -> None:
     """The next worker finds the message by its mark and lets the turn go on behind it."""
-    run = await patient.desk.submit("patient", "pay", user="riley@example.com")
+    run = await patient.decider.submit("patient", "pay", user="riley@example.com")
     await death(patient, run, "first_word")
     assert (await patient.ledger.run(run.id)).state is RunState.QUEUED
     run = await patient.work(run)
@@ -99,7 +99,7 @@ async def test_a_death_in_a_tool_that_may_run_twice_needs_nobody(patient: FarOff
     """By policy the tool is idempotent: the answer is posted once more, and the run goes on."""
     run = await patient.submit("patient", "pay")
     (approval,) = await patient.ask(run, InDoubt.RETRY)
-    await patient.desk.approve(approval.id, MARA, channel="cli")
+    await patient.decider.approve(approval.id, MARA, channel="cli")
     await worker_dies(patient, run, "paid")
     run = await patient.work(run)
     assert run.state is RunState.COMPLETED
@@ -150,9 +150,9 @@ async def test_a_death_between_two_single_answers_pays_each_once(
     patient.runtime.apps = {"patient_pair": remote}
     run = await patient.submit("patient_pair", "pay")
     first, second = await patient.ask(run, resume=Resume.EACH)
-    await patient.desk.approve(first.id, MARA, channel="cli")
+    await patient.decider.approve(first.id, MARA, channel="cli")
     await death(patient, run, "paid")
-    await patient.desk.approve(second.id, MARA, channel="cli")
+    await patient.decider.approve(second.id, MARA, channel="cli")
     run = await patient.work(run)
     assert run.state is RunState.PAUSED
     assert (await patient.ledger.approval(first.id)).handoff is Handoff.IN_DOUBT

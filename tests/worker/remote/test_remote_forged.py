@@ -26,7 +26,7 @@ async def test_the_approver_is_shown_the_call_that_would_run(
     run = await odd_agents.submit(app, message(details))
     (approval,) = await odd_agents.ask(run)
     require_real(approval, details)
-    await odd_agents.desk.reject(approval.id, MARA, channel="cli", reason="never")
+    await odd_agents.decider.reject(approval.id, MARA, channel="cli", reason="never")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert odd_agents.there.lines() == []

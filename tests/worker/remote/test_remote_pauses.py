@@ -35,7 +35,7 @@ RULES = (
 async def answer(office: FarOffice, run: Run, reason: str = "", **values: Any) -> Run:
     """Let Mara answer the one question that waits, and let the worker go on."""
     (approval,) = await office.ask(run)
-    await office.desk.approve(
+    await office.decider.approve(
         approval.id, MARA, channel="cli", reason=reason, values=values or None
     )
     return await office.work(run)
@@ -179,11 +179,13 @@ async def test_input_beside_a_gated_call_waits_for_both(odd_agents: FarOffice, s
     run = await odd_agents.submit(f"beside{suffix}", "go")
     asked = {one.kind: one for one in await odd_agents.ask(run)}
     assert set(asked) == {Kind.INPUT, Kind.CONFIRMATION}
-    await odd_agents.desk.approve(asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711})
+    await odd_agents.decider.approve(
+        asked[Kind.INPUT].id, MARA, channel="cli", values={"value": 4711}
+    )
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []
-    await odd_agents.desk.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
+    await odd_agents.decider.approve(asked[Kind.CONFIRMATION].id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert [line for line in odd_agents.there.lines() if "paid" in line] == [{"paid": "A"}]

@@ -53,7 +53,7 @@ async def test_a_proposal_is_taken_up(office: FarOffice, app: str) -> None:
     """Other arguments are a rejection that proposes them; the call made for it is linked to it."""
     run = await office.submit(app, "pay")
     (first,) = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="cli", values={"amount": 900})
+    await office.decider.approve(first.id, MARA, channel="cli", values={"amount": 900})
     run = await office.work(run)
     assert run.state is RunState.PAUSED
     (second,) = await office.ledger.approvals(run.waiting)
@@ -86,7 +86,7 @@ async def test_a_timeout_is_told_apart_from_a_rejection(office: FarOffice) -> No
     run = await office.submit("heeds", "pay")
     (approval,) = await office.ask(run)
     office.clock.moment += timedelta(hours=25)
-    await office.desk.time_out(approval.id)
+    await office.decider.time_out(approval.id)
     run = await office.work(run)
     assert "nobody answered in time" in run.text
 

@@ -93,11 +93,11 @@ async def test_siblings_are_answered_together(odd_agents: FarOffice, app: str) -
     """One answer resumes nothing; the second resumes both, each by its own decision."""
     run = await odd_agents.submit(app, "pay both")
     first, second = await odd_agents.ask(run)
-    await odd_agents.desk.approve(first.id, MARA, channel="cli")
+    await odd_agents.decider.approve(first.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.PAUSED
     assert odd_agents.there.lines() == []
-    await odd_agents.desk.reject(second.id, MARA, channel="cli", reason="not B")
+    await odd_agents.decider.reject(second.id, MARA, channel="cli", reason="not B")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
@@ -112,12 +112,12 @@ async def test_a_resumable_app_goes_on_with_each_answer(odd_agents: FarOffice) -
     odd_agents.runtime.apps = {app: remote}
     run = await odd_agents.submit(app, "pay both")
     first, second = await odd_agents.ask(run, resume=Resume.EACH)
-    await odd_agents.desk.approve(first.id, MARA, channel="cli")
+    await odd_agents.decider.approve(first.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert (run.state, run.waiting) == (RunState.PAUSED, (second.id,))
     assert [line["paid"] for line in odd_agents.there.lines()] == [first.call.args["to"]]
     assert (await odd_agents.ledger.approval(first.id)).handoff is Handoff.RESUMED
-    await odd_agents.desk.approve(second.id, MARA, channel="cli")
+    await odd_agents.decider.approve(second.id, MARA, channel="cli")
     run = await odd_agents.work(run)
     assert run.state is RunState.COMPLETED
     assert sorted(line["paid"] for line in odd_agents.there.lines()) == ["A", "B"]
@@ -224,7 +224,7 @@ async def test_two_runs_may_say_the_same_in_one_session(examples: FarOffice) -> 
 
 async def test_a_run_that_is_taken_up_again_is_said_once(examples: FarOffice) -> None:
     """A worker that died after the pause leaves it in the session: the next one only looks."""
-    run = await examples.desk.submit("finance", CONFERENCE, user="riley@example.com")
+    run = await examples.decider.submit("finance", CONFERENCE, user="riley@example.com")
     before = await examples.runtime.start(run, lambda one: one)
     assert await examples.runtime.start(run, lambda one: one) == before
     assert await examples.said(run) == [CONFERENCE]

@@ -86,10 +86,10 @@ async def test_several_at_once_are_each_settled_by_their_own_answer(office: FarO
     """One answer resumes nothing; the second resumes both."""
     run = await office.submit("office", "pay both")
     first, second = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     run = await office.work(run)
     assert (run.state, office.there.lines()) == (RunState.PAUSED, [])
-    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
+    await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
     run = await office.work(run)
     assert run.state is RunState.COMPLETED
     assert office.there.lines() == [{"paid": first.call.args["to"]}]

@@ -46,13 +46,8 @@ async def paused(office: FarOffice) -> Run:
 async def approve_first(office: FarOffice, run: Run) -> None:
     """Approve the first call and reject the second, as it was recorded."""
     first, second = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="cli")
-    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
-
-
-def is_answer(body: dict[str, Any]) -> bool:
-    """Say whether a message is an answer."""
-    return "functionResponse" in body["newMessage"]["parts"][0]
+    await office.decider.approve(first.id, MARA, channel="cli")
+    await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
 
 
 async def test_a_typescript_agent_pauses_and_is_resumed(far_ledger: FarLedger) -> None:
@@ -115,7 +110,7 @@ async def test_a_run_that_is_taken_up_again_only_looks(far_ledger: FarLedger) ->
     """The mark on the message finds it in the session of any server."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
-    run = await office.desk.submit("office", "pay both", user="riley")
+    run = await office.decider.submit("office", "pay both", user="riley")
     before = await office.runtime.start(run, lambda one: one)
     assert await office.runtime.start(run, lambda one: one) == before
     assert len(server.posted) == 1
@@ -125,7 +120,7 @@ async def test_a_server_that_keeps_no_state_is_not_told_twice(far_ledger: FarLed
     """Without the mark the same words in the session are no proof: the run fails and says so."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
-    run = await office.desk.submit("office", "pay both", user="riley")
+    run = await office.decider.submit("office", "pay both", user="riley")
     await office.runtime.start(run, lambda one: one)
     assert server.session is not None
     server.session["events"][0]["actions"]["stateDelta"] = {}
@@ -139,7 +134,7 @@ async def test_a_turn_that_stopped_is_not_begun_anew(far_ledger: FarLedger) -> N
     """Only a Python server goes on with a turn; to another the message would be a second one."""
     server = FakeServer("siblings")
     office = office_of(far_ledger, server)
-    run = await office.desk.submit("office", "pay both", user="riley")
+    run = await office.decider.submit("office", "pay both", user="riley")
     await office.runtime.start(run, lambda one: one)
     assert server.session is not None
     del server.session["events"][1:]
@@ -413,7 +408,7 @@ async def test_each_error_comes_out_as_ours(
     office = make_far_office(
         far_ledger, {"office": RemoteApp(url="http://agents.example")}, transport
     )
-    run = await office.desk.submit("office", "pay", user="riley")
+    run = await office.decider.submit("office", "pay", user="riley")
     with pytest.raises(RemoteError, match=f"http://agents.example.*{kind.__name__}") as caught:
         await office.runtime.start(run, lambda one: one)
     assert isinstance(caught.value, RemoteUnavailable) is FATES[kind][1]

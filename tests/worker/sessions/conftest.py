@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deciding import Desk
+from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
@@ -68,7 +68,7 @@ async def office(
     apps = Apps(agents_folder, sessions, lambda: guard)
     yield Office(
         ledger=ledger,
-        desk=Desk(ledger, Directory([MARA])),
+        decider=Decider(ledger, Directory([MARA])),
         executor=Executor(ledger, AdkRuntime(apps, guard)),
         apps=apps,
         clock=clock,

@@ -36,7 +36,9 @@ def agents_folder() -> Path:
 
 async def say(office: Office, message: str) -> Run:
     """Say something in the one session of the test."""
-    run = await office.desk.submit("compacting", message, user="riley@example.com", session="one")
+    run = await office.decider.submit(
+        "compacting", message, user="riley@example.com", session="one"
+    )
     await office.executor.drain("run.compacting")
     return await office.ledger.run(run.id)
 

@@ -45,9 +45,9 @@ async def test_siblings_are_answered_together(office: Office, app: str) -> None:
     """One answer resumes nothing; the second resumes both, each by its own decision."""
     run = await office.submit(app, "pay both")
     first, second = await office.ask(run)
-    await office.desk.approve(first.id, MARA, channel="cli")
+    await office.decider.approve(first.id, MARA, channel="cli")
     assert (await office.resume(run)).state is RunState.PAUSED
-    await office.desk.reject(second.id, MARA, channel="cli", reason="not B")
+    await office.decider.reject(second.id, MARA, channel="cli", reason="not B")
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert [line["paid"] for line in office.executed()] == [first.call.args["to"]]
@@ -59,7 +59,7 @@ async def test_a_run_that_is_taken_up_again_says_the_message_once(
     office: Office, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     """Wherever the worker dies, the next one reaches the same pause, and it can be answered."""
-    run = await office.desk.submit("finance", CONFERENCE, user="riley@example.com")
+    run = await office.decider.submit("finance", CONFERENCE, user="riley@example.com")
     with monkeypatch.context() as patch:
         lay(patch, office, Fuse(step, after=True))
         await work_until_death(office, stages.run("finance"))
@@ -98,7 +98,7 @@ async def test_two_runs_share_a_session(office: Office) -> None:
     """The second pauses while the first waits; each is resumed by its own answer."""
     runs = []
     for _ in range(2):
-        run = await office.desk.submit(
+        run = await office.decider.submit(
             "finance", CONFERENCE, user="riley@example.com", session="shared"
         )
         await office.executor.drain(stages.run("finance"))
@@ -116,7 +116,7 @@ async def test_two_runs_share_a_session(office: Office) -> None:
 async def test_thirty_two_at_once(office: Office) -> None:
     """As many runs pause and are resumed at once; none is lost, none runs twice."""
     runs = [
-        await office.desk.submit("finance", CONFERENCE, user=f"user{n}@example.com")
+        await office.decider.submit("finance", CONFERENCE, user=f"user{n}@example.com")
         for n in range(32)
     ]
     await asyncio.gather(*(office.executor.drain(stages.run("finance")) for _ in runs))

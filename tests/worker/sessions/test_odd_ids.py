@@ -15,7 +15,7 @@ CALLER = Caller("test", None, None, None, "")
 @pytest.fixture
 def sessions(office: Office) -> Sessions:
     """The sessions API over the store of the test."""
-    return Sessions(office.apps.sessions, office.desk)
+    return Sessions(office.apps.sessions, office.decider)
 
 
 @pytest.mark.parametrize(("user", "tail"), [("\0", ""), ("riley", "\0"), ("riley\0", "")])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from signoff.broker.effects import send_work, tell_failure, tell_outcome, tell_result
+from signoff.broker.effects import open_approval, send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import HANDOFFS, Handoff, State
@@ -120,7 +119,7 @@ def _open(
         hide=hide,
         declared=pause.declared,
     )
-    change.put(approval, was=None).note(noted).send(RouteApproval(approval=approval.id))
+    open_approval(change, approval, noted)
     return approval
 
 
@@ -174,8 +173,7 @@ def asked_anew(
             after, question, noted = (
                 one.void(why=why, now=now) if why else one.expire(now=now, valid_for=valid_for)
             )
-            change.put(after, was=one).put(question, was=None).note(noted)
-            change.send(RouteApproval(approval=question.id))
+            open_approval(change.put(after, was=one), question, noted)
             replaced[one.id] = question.id
     return _waits_for(change, run, approvals, replaced) if replaced else None
 
@@ -199,8 +197,7 @@ def changed(
         why=found.why,
         now=now,
     )
-    change = Change().put(after, was=was).put(question, was=None).note(noted)
-    change.send(RouteApproval(approval=question.id))
+    change = open_approval(Change().put(after, was=was), question, noted)
     return _waits_for(change, run, approvals, {was.id: question.id})
 
 
@@ -289,8 +286,7 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
     for one in marked:
         if _asks(one):
             question, noted = one.ask_again(now=now)
-            change.put(question, was=None).note(noted)
-            change.send(RouteApproval(approval=question.id))
+            open_approval(change, question, noted)
             asked.append((one.id, question.id))
     if asked:
         _waits_for(change, run, approvals, dict(asked))

@@ -14,15 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from signoff.broker.api_tokens import holder
 from signoff.broker.decisions import Decisions
-from signoff.broker.limits.throttle import Throttle
 from signoff.channels.aap import wire
 from signoff.channels.aap.faults import HEADER, Fault, fault_of, invalid, not_found
 from signoff.channels.aap.instances import Instance, load
 from signoff.channels.aap.notifications import Receivers
 from signoff.channels.aap.provisioning import Provisioning
 from signoff.channels.aap.requests import Requests, unauthenticated
+from signoff.channels.web.bearer import Bearers
 from signoff.channels.web.problems import Problem, read_body
 from signoff.core.access.api_tokens import Access, Scope
 from signoff.core.approvals.approval import Approval
@@ -39,7 +38,6 @@ LONGEST_WAIT: Final = 30.0
 """Seconds that a request for a decision waits at most."""
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
-_LONGEST_TOKEN: Final = 256
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -57,12 +55,10 @@ class Aap:
     def __init__(
         self, decisions: Decisions, requests: Requests, receivers: Receivers, *, rate: int = 0
     ) -> None:
-        self._decisions = decisions
         self._ledger = decisions.ledger
         self._requests = requests
         self._provisioning = Provisioning(decisions, receivers)
-        self._throttle = Throttle(decisions.ledger.store)
-        self._rate = rate
+        self._bearers = Bearers(decisions, rate)
 
     async def submit(self, request: Request) -> Response:
         """`POST /v1/requests`."""
@@ -133,17 +129,12 @@ class Aap:
         return access, token
 
     async def _access(self, request: Request) -> tuple[Access, str]:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = given.strip() if scheme.lower() == "bearer" else ""
-        found = None
-        if len(token) <= _LONGEST_TOKEN:
-            found = await holder(self._ledger, self._decisions.directory, token)
-        if found is None:
-            raise unauthenticated()
-        if wait := await self._throttle.token_pause(found.id, self._rate):
-            words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
-            raise Fault(429, "too_many_requests", words, retry_after=int(wait) + 1)
-        return found, token
+        try:
+            return await self._bearers.admit(request)
+        except Problem as problem:
+            if problem.status == 401:
+                raise unauthenticated() from problem
+            raise
 
 
 def make_aap(
@@ -178,7 +169,8 @@ def _answering(endpoint: Endpoint) -> Endpoint:
         except Fault as fault:
             return fault.response()
         except Problem as problem:
-            return Fault(problem.status, problem.kind.replace("-", "_"), str(problem)).response()
+            code, after = problem.kind.replace("-", "_"), int(problem.headers.get("Retry-After", 0))
+            return Fault(problem.status, code, str(problem), retry_after=after).response()
         except SignoffError as error:
             found = fault_of(error)
             if found.status >= 500:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -26,18 +25,13 @@ from signoff.channels.aap import instances
 from signoff.channels.aap.faults import Fault, invalid
 from signoff.channels.aap.instances import Instance, Receiver
 from signoff.channels.aap.wire import stamp
-from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
+from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
 from signoff.channels.web.signatures import key_of, sign
-from signoff.channels.webhooks.addresses import (
-    PrivateAddress,
-    Resolve,
-    is_public_literal,
-    resolve,
-)
+from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve, why_refused
 from signoff.channels.webhooks.posting import Answer, Poster
 from signoff.core.approvals import programs
 from signoff.core.approvals.approval import Approval
-from signoff.core.base.errors import Conflict, LeaseLost, SignoffError
+from signoff.core.base.errors import Conflict, SignoffError
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +44,6 @@ TIMEOUT: Final = 10.0
 _FIRST: Final = 5
 _LONGEST: Final = 6 * 3600
 _LONGEST_WISH: Final = 24 * 3600
-_AT_ONCE: Final = 8
 _MOST: Final = 4096
 _EVENTS: Final = uuid.UUID("9d6c3a52-63c9-5b0c-8f0e-6161702d6576")
 
@@ -121,9 +114,12 @@ class Receivers:
     ) -> Answer:
         body = json.dumps(message, separators=(",", ":")).encode()
         signed = sign([key_of(receiver.signing_secret) or b""], message["id"], now, body)
+        # Receivers of several names may be at one address. Each has to show the certificate of its
+        # own name, on a connection of its own.
+        headers = {**signed, "Connection": "close"}
         async with asyncio.timeout(TIMEOUT):
             return await self._poster.post(
-                receiver.url, body, signed, allow_private=self._private, most=most
+                receiver.url, body, headers, allow_private=self._private, most=most
             )
 
 
@@ -133,15 +129,7 @@ def require_url(url: str, *, allow_private: bool) -> None:
     Raises:
         Fault: It is none, or leads into a private network.
     """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port  # the port is parsed on access
-    except ValueError:
-        host, parts = "", urlsplit("")
-    fine = url.isascii() and url.isprintable() and " " not in url and bool(host)
-    fine = fine and parts.username is None and "#" not in url
-    fine = fine and (parts.scheme == "https" or (allow_private and parts.scheme == "http"))
-    if not fine or not (allow_private or is_public_literal(host)):
+    if " " in url or "#" in url or why_refused(url, allow_private=allow_private):
         raise invalid(
             "The URL of a receiver is https:// and leads to the internet, without user, password "
             "and fragment.",
@@ -173,24 +161,14 @@ class Notifier:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Do leased items, a few at a time; one that fails stops no other."""
-        window = asyncio.Semaphore(_AT_ONCE)
+        await post_each(self._ledger, items, self._done)
 
-        async def one(item: Item) -> None:
-            async with window:
-                try:
-                    change = await self._change(item)
-                except (SignoffError, ValueError) as error:
-                    log.warning("aap.failed", item=item.id, error=str(error))
-                    change = self._again(item, str(error), None, await self._ledger.now())
-                try:
-                    await self._ledger.commit(change)
-                except (Conflict, LeaseLost) as error:
-                    # It comes again by its lease.
-                    log.info("aap.disturbed", item=item.id, error=str(error))
-
-        async with asyncio.TaskGroup() as group:
-            for item in items:
-                group.create_task(one(item))
+    async def _done(self, item: Item) -> Change:
+        try:
+            return await self._change(item)
+        except (SignoffError, ValueError) as error:
+            log.warning("aap.failed", item=item.id, error=str(error))
+            return self._again(item, str(error), None, await self._ledger.now())
 
     async def _change(self, item: Item) -> Change:
         match work_of(item):

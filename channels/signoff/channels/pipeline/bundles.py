@@ -106,7 +106,9 @@ async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
     if found is None:
         return None
     kept = json.loads(found[1])
-    listed = tuple(Listed(approval=one["approval"], turn=one["turn"]) for one in kept["listed"])
+    listed = tuple(
+        Listed(approval=one["approval"], level_key=one["turn"]) for one in kept["listed"]
+    )
     return Known(kept["person"], kept["channel"], kept["address"], listed)
 
 
@@ -206,7 +208,7 @@ class Gathering:
     async def _bundled(self, person: str, kind: BundleKind, group: Sequence[Ready]) -> bool:
         """Put deliveries into one bundle, in one commit; return whether they are none any more."""
         bundle = bundle_id([item.id for item, _, _ in group])
-        listed = tuple(Listed(approval=one.id, turn=one.turn) for _, _, one in group)
+        listed = tuple(Listed(approval=one.id, level_key=one.level_key) for _, _, one in group)
         address = group[0][1].address
         change = Change()
         for item, _, _ in group:
@@ -378,9 +380,13 @@ class BundleDelivery:
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
         """Say whether an approval waits for the recipient of the bundle."""
         asked = _asked(work, approval)
-        if approval.state is not State.PENDING or asked is None or asked.turn != listed.turn:
+        if (
+            approval.state is not State.PENDING
+            or asked is None
+            or asked.level_key != listed.level_key
+        ):
             return False
-        return asked.person in approval.approvers if asked.person else asked.turn == approval.turn
+        return asked.is_for(approval.approvers, approval.level_key)
 
     def _entry(self, approval: Approval, *, waits: bool) -> Entry:
         shape = card(approval, self._directory)

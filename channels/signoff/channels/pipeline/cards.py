@@ -27,15 +27,15 @@ def send_cards(
         now: The present.
         only: Whose cards; None for all who are asked.
     """
-    turn = approval.turn
+    level_key = approval.level_key
     for asked in approval.asked if only is None else only:
-        holder = Holder(approval.id, asked.person, asked.channel, turn=turn)
+        holder = Holder(approval.id, asked.person, asked.channel, level_key=level_key)
         change.send(
             SendCard(
                 channel=asked.channel,
                 approval=approval.id,
                 person=asked.key,
-                turn=turn,
+                level_key=level_key,
                 token=issue(change, holder, within=time_left(approval, now)),
             )
         )

@@ -128,6 +128,11 @@ class Delivery:
         self._notifications = notifications or Notifications()
 
     @property
+    def name(self) -> str:
+        """The name of the channel."""
+        return self._channel.name
+
+    @property
     def _people(self) -> Directory:
         """The people, with who is away by now."""
         return self._roster.directory if self._roster is not None else self._directory
@@ -282,7 +287,7 @@ class Delivery:
             attempt=item.attempts,
             unsure=item.attempts - 1 > work.failed,
             copies=asked.copies,
-            turn=asked.turn,
+            level_key=asked.level_key,
         )
         if isinstance(work, SendCard):
             return replace(message, token=work.token)
@@ -309,7 +314,7 @@ class Delivery:
         return Words(work.headline, work.text, work.example)
 
     def _status(self, work: SendStatus, approval: Approval) -> Words | None:
-        if is_over(approval, work.milestone, work.of_turn):
+        if is_over(approval, work.milestone, work.level_key):
             return None
         return phrases.status(
             approval,
@@ -329,8 +334,8 @@ class Delivery:
             case UpdateCard() | CloseCard() | CloseLevel() | ReportResult() if asked.bundle:
                 # The page says how each of them ended; so many messages would be too many.
                 return True
-            case SendReminder(turn=turn):
-                here = approval.state is State.PENDING and turn == approval.turn
+            case SendReminder(level_key=level_key):
+                here = approval.state is State.PENDING and level_key == approval.level_key
                 awaited = not asked.person or asked.person in approval.ballot.awaited
                 fresh = comes_with_card(work, approval, asked, self._people, now)
                 return fresh or not (here and awaited)
@@ -338,11 +343,11 @@ class Delivery:
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> Words | None:
         match work:
-            case CloseLevel(turn=turn) if turn != asked.turn:
+            case CloseLevel(level_key=level_key) if level_key != asked.level_key:
                 # Who was asked anew since has another card, which is not that of an earlier level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
-                return phrases.went_on(approval, self._directory, asked.turn, asked.person)
+                return phrases.went_on(approval, self._directory, asked.level_key, asked.person)
             case ReportFailure(problem=problem):
                 return phrases.refusal("failed", approval, problem, self._directory, asked.person)
             case ReportResult(remarks=remarks):
@@ -424,7 +429,9 @@ class Delivery:
         change = Change().ack(item)
         asked = self._asked(work, approval)
         # A card of an earlier level says nothing about the one that was asked for since.
-        is_card = isinstance(work, SendCard) and asked is not None and asked.turn == work.turn
+        is_card = (
+            isinstance(work, SendCard) and asked is not None and asked.level_key == work.level_key
+        )
         if isinstance(result, Delivered):
             log.info("delivery.delivered", **about)
             if is_card:
@@ -470,7 +477,7 @@ class Delivery:
             return
         asked, again = self._asked(work, approval), self._message(item, approval, sent.at)
         if again is None:
-            change.send(CloseLevel(**card_of, turn=work.turn, corrects=item.id))
+            change.send(CloseLevel(**card_of, level_key=work.level_key, corrects=item.id))
         elif asked is not None and again.card != sent.card:
             rewrite(change, approval, asked)
 
@@ -479,7 +486,7 @@ def _spare(items: Sequence[Item]) -> frozenset[str]:
     """Return the ids of those updates of a card that another one in the batch makes needless."""
     works = {item.id: work_of(item) for item in items}
     updates = {name: work for name, work in works.items() if isinstance(work, UpdateCard)}
-    kept = {(one.approval, one.person, one.turn): name for name, one in updates.items()}
+    kept = {(one.approval, one.person, one.level_key): name for name, one in updates.items()}
     return frozenset(updates) - frozenset(kept.values())
 
 
@@ -520,8 +527,8 @@ def _possible(example: str, asked: Asked, approval: Approval) -> str:
 
 def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -> bool:
     """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
-    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
-    return approval.state is State.PENDING and may and work.turn == asked.turn
+    may = asked.is_for(approval.approvers, approval.level_key)
+    return approval.state is State.PENDING and may and work.level_key == asked.level_key
 
 
 def _not_informed(

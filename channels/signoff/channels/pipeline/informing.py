@@ -50,7 +50,7 @@ def announce_to(
         enabled: The channels that are set up.
         domains: See `Notifications.requester_domains`.
     """
-    if is_over(approval, work.milestone, work.of_turn):
+    if is_over(approval, work.milestone, work.level_key):
         return change
     for one in recipients(approval, work.milestone, directory, domains=domains):
         person = directory.get(one.person) if one.is_known else None
@@ -62,7 +62,7 @@ def announce_to(
                     approval=approval.id,
                     person=one.person,
                     milestone=work.milestone,
-                    of_turn=work.of_turn,
+                    level_key=work.level_key,
                     requests=one.is_requester,
                     address="" if one.is_known else one.person,
                     until_done=one.until_done,

@@ -160,7 +160,7 @@ def _reassigned(
         # The card stands in a place; there will be none of their own.
         words = say("yours_now", approval, directory, to, of=called(of, directory), reason=reason)
         channel = SLACK if person.slack else EMAIL
-        holder = Holder(approval.id, to, channel, turn=approval.turn)
+        holder = Holder(approval.id, to, channel, level_key=approval.level_key)
         _ask(change, work, holder, words, within=within)
 
 

@@ -34,6 +34,7 @@ MOST_ATTEMPTS: Final = 13
 """With `backoff`, about an hour."""
 
 _ROUNDS: Final = 20
+_POSTED_AT_ONCE: Final = 8
 
 Worker = Callable[[Sequence[Item]], Awaitable[None]]
 """Does the work of leased items; each is acknowledged, put back, or left to its lease."""
@@ -183,6 +184,35 @@ async def commit_each(
         ] + later
     for item in left:
         log.warning("outbox.disturbed", stage=item.stage, item=item.id)
+
+
+async def post_each(
+    ledger: Ledger, items: Sequence[Item], post: Callable[[Item], Awaitable[Change]]
+) -> None:
+    """Post each item to a server, a few at a time, and commit each separately.
+
+    Args:
+        ledger: The ledger.
+        items: Leased items.
+        post: Posts one, and makes the change that acknowledges it or puts it back.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    window = asyncio.Semaphore(_POSTED_AT_ONCE)
+
+    async def one(item: Item) -> None:
+        async with window:
+            change = await post(item)
+            try:
+                await ledger.commit(change)
+            except (Conflict, LeaseLost) as error:
+                # It comes again by its lease.
+                log.info("outbox.lease_lost", stage=item.stage, item=item.id, error=str(error))
+
+    async with asyncio.TaskGroup() as group:
+        for item in items:
+            group.create_task(one(item))
 
 
 def approval_of(item: Item) -> str:

@@ -85,7 +85,7 @@ class Message:
         attempt: Which attempt this is.
         unsure: Whether an earlier attempt may have been delivered all the same.
         copies: Receipts of further copies of the card that came to light.
-        turn: Stands for the level at which it was asked, "" for the first: who is asked at two gets
+        level_key: The level at which it was asked, "" for the first: who is asked at two gets
             two cards.
         offers: For a notice: the one word that answers it, where a button can say it: ``revoke``.
         entries: For a bundle: what it lists. Its `card` is about none of them, and has the id of
@@ -110,7 +110,7 @@ class Message:
     attempt: int = 1
     unsure: bool = False
     copies: tuple[str, ...] = ()
-    turn: str = ""
+    level_key: str = ""
     offers: str = ""
     zone: tzinfo = UTC
     entries: tuple[Entry, ...] = ()

@@ -29,17 +29,16 @@ def remind(
     """
     awaited = approval.ballot.awaited
     for asked in approval.asked:
-        here = asked.person in awaited if asked.person else asked.turn == approval.turn
-        if not here or asked.problem:
+        if asked.problem or not asked.is_for(awaited, approval.level_key):
             continue
         words = reminder(approval, directory, asked.person)
-        holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
+        holder = Holder(approval.id, asked.person, asked.channel, level_key=asked.level_key)
         change.send(
             SendReminder(
                 channel=asked.channel,
                 approval=approval.id,
                 person=asked.key,
-                turn=approval.turn,
+                level_key=approval.level_key,
                 nth=nth,
                 headline=words.headline,
                 text=words.text,

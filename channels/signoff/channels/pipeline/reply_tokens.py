@@ -44,18 +44,18 @@ class Role(StrEnum):
 
 
 class Holder(NamedTuple):
-    """Who may answer what with a token; `turn` is when they were asked, see `Asked.turn`."""
+    """Who may answer what with a token, and at which level they were asked: see `Asked`."""
 
     approval: str
     person: str
     channel: str
     role: Role = Role.APPROVER
-    turn: str = ""
+    level_key: str = ""
 
     @property
     def card(self) -> str:
         """The id of the work that delivers the card."""
-        return card_id(self.approval, self.person, self.turn)
+        return card_id(self.approval, self.person, self.level_key)
 
 
 def new_token() -> str:
@@ -86,7 +86,9 @@ def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
     if holder.channel not in _TOKENS:
         return ""
     token = new_token()
-    change.put_raw(token_key(token), json.dumps(holder._asdict()), ttl=within + GRACE)
+    parts = holder._asdict()
+    record = json.dumps({"turn": parts.pop("level_key")} | parts)  # as the last release calls it
+    change.put_raw(token_key(token), record, ttl=within + GRACE)
     return token
 
 
@@ -102,4 +104,5 @@ async def find_holder(ledger: Ledger, token: str) -> Holder | None:
     if found is None:
         return None
     parts = json.loads(found[1])
-    return Holder(**(parts | {"role": Role(parts.get("role", ""))}))
+    role, level_key = Role(parts.pop("role", "")), parts.pop("turn", "")
+    return Holder(**parts, role=role, level_key=level_key)

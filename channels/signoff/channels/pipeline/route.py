@@ -25,7 +25,7 @@ from signoff.broker.work import (
     Remind,
     RescuePoisoned,
     RouteApproval,
-    StaffStage,
+    StaffPhase,
     TellMove,
 )
 from signoff.channels.pipeline.cards import send_cards
@@ -159,7 +159,7 @@ class Router:
         """Approve a call that its approver has written, where the policy lets that do."""
         try:
             approval = await self._ledger.approval(approval_id)
-            several = approval.terms is not None and len(approval.terms.stages) > 1
+            several = approval.terms is not None and len(approval.terms.phases) > 1
             if approval.in_two_steps or approval.ballot.need > 1 or several:
                 # What was proposed by mail is not worth more than an answer by mail, and one yes
                 # of several leaves the others to be asked.
@@ -232,7 +232,7 @@ class Router:
             case ApproveEdit():
                 return send_cards(change, approval, now=now)
             case AskLevel() | Remind() | AskOthers() as work if (
-                work.turn != approval.turn or approval.terms is None
+                work.level_key != approval.level_key or approval.terms is None
             ):
                 return change
             case AskLevel():
@@ -248,7 +248,7 @@ class Router:
             case RescuePoisoned(problem=problem) if is_due(approval, now):
                 why = f"what was due could not be done: {problem}"
                 return self._ask_default(item, approval, why, now)
-            case StaffStage() if approval.passed:
+            case StaffPhase() if approval.passed:
                 return self._ask_default(item, approval, UNMANNED, now)
         return change
 
@@ -294,7 +294,7 @@ class Router:
             approval.facts,
             now=now,
             barred=(*approval.barred, *owners_of(self._owned, approval.facts)),
-            turns=self._decisions.roster.turns.known,
+            rotations=self._decisions.roster.rotations.known,
             second_step=approval.in_two_steps,
             not_allowed=not_allowed,
         )
@@ -322,7 +322,7 @@ class Router:
         """Return the cards that those whose answer is awaited at this level have not got yet."""
         if approval.terms is None:
             return ()
-        here = [one for one in approval.asked if one.turn == approval.turn]
+        here = [one for one in approval.asked if one.level_key == approval.level_key]
         if any(not one.person for one in here):
             return ()
         ballot, has = approval.ballot, {one.person for one in here}
@@ -370,19 +370,19 @@ class Router:
         after, events = self._cards(change, after, now)
         if after is not was:
             change.put(after, was=was).note((*noted, *events))
-            follow(change, was, after, turns=self._decisions.roster.turns)
+            follow(change, was, after, rotations=self._decisions.roster.rotations)
         return change
 
     def _present(self, approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
         """Return an approval with those who stand in for people who have gone."""
         roster = self._decisions.roster
-        return stand_in(approval, roster.directory, now=now, turns=roster.turns.known)
+        return stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
 
     def _ask_others(
         self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
     ) -> Change:
         """Ask the next level, or the default: too few can be reached as it stands."""
-        none, turns = not deliveries.is_reachable(approval), self._decisions.roster.turns
+        none, rotations = not deliveries.is_reachable(approval), self._decisions.roster.rotations
         why = too_few(approval, self._decisions.directory, now)
         alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
         went = go_past(
@@ -392,7 +392,7 @@ class Router:
             now=now,
             why=why,
             barred=owners_of(self._owned, approval.facts),
-            turns=turns.known,
+            rotations=rotations.known,
         )
         if isinstance(went, Choice):
             went = went.model_copy(update={"stranded": went.stranded or not none})
@@ -404,18 +404,18 @@ class Router:
                 log.error("approval.too_few", approval=approval.id, why=why)
                 events = (alarm, *events)
             change.put(after, was=was).note((*noted, *events))
-            return follow(change, was, after, turns=turns)
+            return follow(change, was, after, rotations=rotations)
         why = f"{why}; the deadline will end it"
         log.error("approval.unreachable", approval=approval.id, asked=sorted(approval.approvers))
         change.note((*noted, approval.note(What.UNROUTABLE, now=now, by="router", why=why)))
         if approval is not was:
-            follow(change.put(approval, was=was), was, approval, turns=turns)
+            follow(change.put(approval, was=was), was, approval, rotations=rotations)
         return change
 
     def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
         """Ask the default, whose time begins anew.
 
-        It takes as many yeses as the stages that are left would have.
+        It takes as many yeses as the phases that are left would have.
         """
         if approval.terms is None:
             return Change().ack(item)
@@ -426,7 +426,7 @@ class Router:
             now=now,
             why=why,
             barred=owners_of(self._owned, approval.facts),
-            turns=self._decisions.roster.turns.known,
+            rotations=self._decisions.roster.rotations.known,
         )
         if choice.start is None:
             log.error("approval.unroutable", approval=approval.id, why=why)
@@ -467,7 +467,7 @@ class Router:
         self, approval: Approval, only: Collection[str] | None = None
     ) -> tuple[Asked, ...]:
         """Return the mails that can still be sent to those whom no other channel has reached."""
-        here = [one for one in approval.asked if one.turn == approval.turn]
+        here = [one for one in approval.asked if one.level_key == approval.level_key]
         if here and all(one.channel == EMAIL for one in here):
             return ()
         # In the order of the policy; those who may not decide are never among them.
@@ -494,7 +494,7 @@ class Router:
         noted: tuple[Event, ...] = (),
     ) -> Change:
         # Those who could not be reached stay on the record, and may still answer elsewhere.
-        asked = with_cards(approval.asked, fresh, start.turn)
+        asked = with_cards(approval.asked, fresh, start.level_key)
         after, events = approval.ask(
             terms,
             asked,
@@ -505,12 +505,14 @@ class Router:
             stranded=stranded,
         )
         change = Change().put(after, was=was or approval).ack(item)
-        self._decisions.roster.turns.take(change, start.seats, now=now)
+        self._decisions.roster.rotations.take(change, start.seats, now=now)
         if stranded:
             log.error("approval.stranded", approval=approval.id, why="; ".join(notes))
         change.note((*noted, *events))
         if (milestone := milestone_of(approval, after)) is not None:
-            work = AnnounceMilestone(approval=after.id, milestone=milestone, of_turn=after.turn)
+            work = AnnounceMilestone(
+                approval=after.id, milestone=milestone, level_key=after.level_key
+            )
             self._announce(change, work, after)
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
@@ -544,7 +546,7 @@ class Router:
             why = f"it could not be routed in {item.attempts} attempts: {problem}"
             change.note([approval.note(What.UNROUTABLE, now=now, by="router", why=why)])
             work = work_of(item)
-            here = isinstance(work, AskLevel | Remind) and work.turn == approval.turn
+            here = isinstance(work, AskLevel | Remind) and work.level_key == approval.level_key
             if here and approval.state is State.PENDING and not deliveries.is_reachable(approval):
                 # This level gets no cards: those of the next one are asked, or the default.
                 route_again(change, approval)
@@ -553,4 +555,4 @@ class Router:
 
 def route_again(change: Change, approval: Approval) -> Change:
     """Add to a change that an approval which reaches nobody is put to others."""
-    return change.send(AskOthers(approval=approval.id, turn=approval.turn))
+    return change.send(AskOthers(approval=approval.id, level_key=approval.level_key))

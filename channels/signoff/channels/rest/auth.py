@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from datetime import timedelta
 from typing import Annotated, Final
 
-import structlog
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic_core import from_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from signoff.broker.api_tokens import holder
 from signoff.broker.decisions import Decisions
-from signoff.broker.limits.throttle import Rule, Throttle, hashed, network_of
 from signoff.channels.rest.problems import problem_of
+from signoff.channels.web.bearer import Bearers
 from signoff.channels.web.problems import Problem, read_body
 from signoff.core.access import api_tokens
 from signoff.core.access.api_tokens import Access
 from signoff.core.base.errors import SignoffError
-
-log = structlog.get_logger(__name__)
 
 MOST: Final = 1024 * 1024
 """The largest body, in bytes."""
@@ -29,8 +23,6 @@ MOST: Final = 1024 * 1024
 PUBLIC: Final = frozenset({"/openapi.json"})
 """What is served without a token: it says nothing about who works here."""
 
-_WRONG: Final = 60
-_WHILE: Final = timedelta(minutes=15)
 _METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -47,9 +39,7 @@ class Entrance:
 
     def __init__(self, app: ASGIApp, decisions: Decisions, rate: int = 0) -> None:
         self._app = app
-        self._decisions = decisions
-        self._rate = rate
-        self._throttle = Throttle(decisions.ledger.store)
+        self._bearers = Bearers(decisions, rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or say why not."""
@@ -59,7 +49,7 @@ class Entrance:
         request = Request(scope, receive)
         try:
             if scope["path"].removeprefix(scope.get("root_path", "")) not in PUBLIC:
-                request.state.access = await self._admit(request)
+                request.state.access, _ = await self._bearers.admit(request)
             receive = await _whole(request)
         except Problem as problem:
             await problem.response()(scope, receive, send)
@@ -68,55 +58,6 @@ class Entrance:
             await problem_of(error).response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-    async def _admit(self, request: Request) -> Access:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        token = given.strip() if scheme.lower() == "bearer" else ""
-        found = await holder(self._decisions.ledger, self._decisions.directory, token)
-        if found is None:
-            await self._slow_down(request, given)
-            raise Problem(
-                401,
-                "unauthenticated",
-                "A token is needed",
-                "Send `Authorization: Bearer TOKEN` with a token that `signoff tokens create` "
-                "made, and that has not expired or been revoked.",
-                # RFC 6750, section 3: no error code where no token was sent.
-                headers={
-                    "WWW-Authenticate": 'Bearer realm="signoff"'
-                    + (', error="invalid_token"' if given else "")
-                },
-            )
-        if wait := await self._throttle.token_pause(found.id, self._rate):
-            words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
-            raise _too_many(words, wait)
-        return found
-
-    async def _slow_down(self, request: Request, given: str) -> None:
-        """Tell the person who goes on sending what is no token to go away for a while.
-
-        The holder of a token is never kept out: 256 random bits are not guessed, and who sends
-        nonsense from behind the same proxy must not be able to lock the others out.
-        """
-        if not given:
-            return
-        peer = network_of(request.client.host if request.client is not None else "")
-        key = f"tries:token:{hashed(peer)}"
-        if wait := await self._throttle.pause(Rule(key, _WRONG, _WHILE)):
-            if await self._throttle.allow(Rule(f"{key}:told", 1, _WHILE)):
-                log.warning("rest.wrong_tokens", peer=peer)
-            raise _too_many("What is sent from here is no token, again and again.", wait)
-
-
-def _too_many(words: str, wait: float) -> Problem:
-    seconds = math.ceil(wait)
-    return Problem(
-        429,
-        "too-many-requests",
-        "Too many requests",
-        f"{words} Come again in {seconds} seconds.",
-        headers={"Retry-After": str(seconds)},
-    )
 
 
 async def _whole(request: Request) -> Receive:

@@ -21,7 +21,7 @@ from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.moves import Actor, Move
-from signoff.core.base.durations import parse_span
+from signoff.core.base.durations import parse_length
 from signoff.core.base.errors import ApprovalNotFound
 from signoff.core.directory.people import Directory, Person, Role
 
@@ -155,11 +155,7 @@ def length_of(text: str, pointer: str) -> timedelta:
         Problem: It is no duration, or one of working time.
     """
     try:
-        span = parse_span(text)
+        return parse_length(text)
     except ValueError as error:
         detail = f"{pointer}: {error}"
         raise Problem(422, "invalid", "The request has the wrong form", detail) from error
-    if span.business:
-        detail = f"{pointer}: this is time by the clock: leave out `business`."
-        raise Problem(422, "invalid", "The request has the wrong form", detail)
-    return span.length

@@ -10,8 +10,9 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import urlsplit
 
-from signoff.core.base.networks import is_public
+from signoff.core.base.networks import is_loopback, is_public
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host."""
@@ -32,9 +33,32 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def is_public_literal(host: str) -> bool:
-    """Say whether a host that is written as an address is public; names are looked up later."""
-    if host == "localhost" or host.endswith(".localhost"):
+def why_refused(url: str, *, allow_private: bool) -> str:
+    """Return why nothing is posted to a URL, "" where something is; names are looked up later.
+
+    Args:
+        url: The URL.
+        allow_private: Allow private networks, this machine, and plain HTTP.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        return f"{url!r} is not a URL: {error}"
+    host = parts.hostname or ""
+    fine = parts.scheme in {"http", "https"} and host and url.isascii()
+    if not fine or parts.username is not None or not url.isprintable():
+        return f"{url!r} is not a URL like https://erp.example.com/signoff"
+    if not allow_private and parts.scheme == "http":
+        return f"{url!r} would be read on the way: use https://"
+    if not allow_private and not _may_be_public(host):
+        return f"{url!r} is on a private network: set allow_private for that"
+    return ""
+
+
+def _may_be_public(host: str) -> bool:
+    """Say whether a host is a name, other than of this machine, or a public address."""
+    if is_loopback(host):
         return False
     try:
         ipaddress.ip_address(host)

@@ -71,7 +71,7 @@ class Poster:
         Args:
             address: The URL.
             body: The body.
-            signed: The headers that sign it.
+            signed: The headers that sign it, and any others.
             allow_private: Whether the host may be on a private network.
             most: How much of the answer's body is read.
 
@@ -83,6 +83,8 @@ class Poster:
         host = parts.hostname or ""
         headers = {
             "Content-Type": "application/json",
+            # What comes back is read as it comes: a packed answer may be endless.
+            "Accept-Encoding": "identity",
             "User-Agent": "Signoff-Webhooks/1",
             **signed,
         }
@@ -101,7 +103,7 @@ class Poster:
         read = bytearray()
         try:
             if most:
-                async for chunk in answer.aiter_bytes():
+                async for chunk in answer.aiter_raw():
                     read += chunk
                     if len(read) >= most:
                         break

@@ -17,13 +17,12 @@ from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import metrics
 from signoff.broker.work import PostWebhook
-from signoff.channels.pipeline.outbox import dead_letter, drain, work_of
+from signoff.channels.pipeline.outbox import dead_letter, drain, post_each, work_of
 from signoff.channels.web.signatures import sign
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
 from signoff.channels.webhooks.feed import body_of
 from signoff.channels.webhooks.posting import Poster
 from signoff.channels.webhooks.settings import Webhook
-from signoff.core.base.errors import Conflict, LeaseLost
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +31,6 @@ PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 14400, 28800, 36000)
 
 _GONE: Final = 410
 _LONGEST_WISH: Final = 3600
-_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +84,13 @@ class Sender:
 
     async def work(self, items: Sequence[Item]) -> None:
         """Post leased items, a few at a time; one that fails stops no other."""
-        window = asyncio.Semaphore(_AT_ONCE)
+        await post_each(self._ledger, items, self._change)
 
-        async def one(item: Item) -> None:
-            async with window:
-                outcome = await self._post(item)
-                came = (
-                    "delivered" if not outcome.problem else "refused" if outcome.final else "retry"
-                )
-                metrics.record(metrics.DELIVERIES, item.stage, came)
-                try:
-                    await self._ledger.commit(self._record(item, outcome))
-                except (Conflict, LeaseLost) as error:
-                    log.info("webhook.lease_lost", item=item.id, error=str(error))
-
-        async with asyncio.TaskGroup() as group:
-            for item in items:
-                group.create_task(one(item))
+    async def _change(self, item: Item) -> Change:
+        outcome = await self._post(item)
+        came = "delivered" if not outcome.problem else "refused" if outcome.final else "retry"
+        metrics.record(metrics.DELIVERIES, item.stage, came)
+        return self._record(item, outcome)
 
     def _record(self, item: Item, outcome: Attempt) -> Change:
         about = {"webhook": self._hook.name, "item": item.id, "attempt": item.attempts}

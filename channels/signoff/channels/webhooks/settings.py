@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import Final, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
-from signoff.channels.webhooks.addresses import is_public_literal
+from signoff.channels.webhooks.addresses import why_refused
 from signoff.core.approvals.events import What
 
 USUAL: Final = (
@@ -53,17 +52,6 @@ class Webhook(Table):
 
     @model_validator(mode="after")
     def _somewhere(self) -> Self:
-        try:
-            parts = urlsplit(self.url)
-            _ = parts.port  # parsed on access
-        except ValueError as error:
-            raise ValueError(f"{self.url!r} is not a URL: {error}") from error
-        host = parts.hostname or ""
-        fine = parts.scheme in {"http", "https"} and host and self.url.isascii()
-        if not fine or parts.username is not None or not self.url.isprintable():
-            raise ValueError(f"{self.url!r} is not a URL like https://erp.example.com/signoff")
-        if not self.allow_private and parts.scheme == "http":
-            raise ValueError(f"{self.url!r} would be read on the way: use https://")
-        if not self.allow_private and not is_public_literal(host):
-            raise ValueError(f"{self.url!r} is on a private network: set allow_private for that")
+        if problem := why_refused(self.url, allow_private=self.allow_private):
+            raise ValueError(problem)
         return self

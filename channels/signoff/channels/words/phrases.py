@@ -183,17 +183,17 @@ def first_step(
     return say("first_step", approval, directory, reader, given=given, again=again)
 
 
-def went_on(approval: Approval, directory: Directory, turn: str, reader: str) -> Words:
+def went_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
     """Return to somebody of an earlier level that others are asked now.
 
     Args:
         approval: As it stands.
         directory: The people.
-        turn: The level at which they were asked; see `Question.turn`.
+        level_key: The level at which they were asked; see `Asked.level_key`.
         reader: The id of who reads it.
     """
     terms = approval.terms
-    passed = terms is not None and not terms.same_stage(level_of(turn), approval.level)
+    passed = terms is not None and not terms.same_phase(level_of(level_key), approval.level)
     return say("went_on" if passed else "escalated", approval, directory, reader)
 
 
@@ -208,7 +208,7 @@ def voted(approval: Approval, person: str, directory: Directory) -> Words:
     ballot = approval.ballot
     yes, more = person in ballot.yes, ballot.need - len(ballot.yes)
     passed = not yes and any(vote.by == person for vote in approval.given)
-    name = "passed_stage" if passed else "voted"
+    name = "passed_phase" if passed else "voted"
     return say(name, approval, directory, person, yes=yes, more=more)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
 from signoff.cli.terminal import say
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_loopback
@@ -69,7 +68,7 @@ def add(
                 f"--receiver: {fault.message} [aap] allow_private allows others."
             ) from fault
         return await create(
-            decisions.ledger, name, user=user or name, by=_operator(), receiver=receiver
+            decisions.ledger, name, user=user or name, by=operator(), receiver=receiver
         )
 
     made, token = with_decisions(ctx, work)
@@ -107,7 +106,7 @@ def rotate(ctx: typer.Context, name: Name, *, as_json: Json = False) -> None:
         from signoff.channels.aap import instances  # noqa: PLC0415
 
         found = await instances.by_name(decisions.ledger, name)
-        return found, await instances.rotate(decisions.ledger, found, by=_operator())
+        return found, await instances.rotate(decisions.ledger, found, by=operator())
 
     found, token = with_decisions(ctx, work)
     _show(settings, found, token, as_json=as_json)
@@ -121,7 +120,7 @@ def remove(ctx: typer.Context, name: Name, *, as_json: Json = False) -> None:
         from signoff.channels.aap import instances  # noqa: PLC0415
 
         found = await instances.by_name(decisions.ledger, name)
-        await instances.delete(decisions, found, by=_operator())
+        await instances.delete(decisions, found, by=operator())
         return found
 
     gone = with_decisions(ctx, work, rings=True)
@@ -170,7 +169,3 @@ def _as_json(made: Instance) -> dict[str, object]:
     shown["token_id"] = made.token
     shown["receiver"] = made.receiver.url if made.receiver is not None else ""
     return shown
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()} (cli)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, length_of, settings_of, with_decisions, write_json
 from signoff.cli.terminal import hand_on, say
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def run(
     work about it is not done.
     """
     settings = settings_of(ctx)
-    age = _duration(after) if after else settings.retention.after
+    age = settings.retention.after
+    if after:
+        age = timedelta() if after == "0s" else length_of(after)
     if age is None:
         raise typer.BadParameter(
             "[retention] after is not set: name the age here", param_hint="--after"
@@ -218,16 +220,3 @@ def _summary(item: Item) -> dict[str, Any]:
             at = one.at
             more = {"app": one.scope.app, "user": one.scope.user, "state": "ended"}
     return {**found, **more, "at": f"{at:%Y-%m-%d %H:%M:%S}"}
-
-
-def _duration(text: str) -> timedelta:
-    from signoff.core.base.durations import parse_duration  # noqa: PLC0415
-
-    if text == "0s":
-        return timedelta()
-    try:
-        found = parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}", param_hint="--after") from error
-    assert isinstance(found, timedelta)  # noqa: S101 -- of a text it is
-    return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.commands.session import Json, operator, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ def freeze(
 
     async def work(decisions: Decisions) -> Freeze:
         from signoff.broker.freezes import Freezes  # noqa: PLC0415 -- redis takes a while to import
-        from signoff.cli.commands.approvals.moves import operator  # noqa: PLC0415
 
         freezes = Freezes(decisions.ledger)
         return await freezes.freeze(app=app, tool=tool, by=operator(), why=why)
@@ -66,7 +65,6 @@ def thaw(
 
     async def work(decisions: Decisions) -> Freeze:
         from signoff.broker.freezes import Freezes  # noqa: PLC0415
-        from signoff.cli.commands.approvals.moves import operator  # noqa: PLC0415
 
         return await Freezes(decisions.ledger).thaw(app=app, tool=tool, by=operator(), why=why)
 

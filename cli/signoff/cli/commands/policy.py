@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.cli.config.settings import Settings
     from signoff.core.directory.people import Directory
-    from signoff.core.directory.queues import Turns
+    from signoff.core.directory.queues import Rotations
     from signoff.core.grants.grant import Grant
     from signoff.core.simulation.forecast import Timeline
 
-    _Present = tuple[Directory, Turns, list[Grant]]
+    _Present = tuple[Directory, Rotations, list[Grant]]
 
 app = typer.Typer(
     no_args_is_help=True, help="Try policies before you use them, and see how they changed."
@@ -122,7 +122,7 @@ def explain(
     )
     from signoff.cli.composition.credentials import RULES  # noqa: PLC0415
     from signoff.cli.config.check import require  # noqa: PLC0415
-    from signoff.core.routing.selection import NO_TURNS  # noqa: PLC0415
+    from signoff.core.routing.selection import NO_ROTATIONS  # noqa: PLC0415
 
     given = _arguments(args, arg or [])
     settings = settings_of(ctx)
@@ -130,8 +130,8 @@ def explain(
     place = _zone(zone)
     facts = call_facts(tool, given, app=agent_app, agent=agent, user=user)
     start = _moment(at, place)
-    nothing: _Present = (settings.everybody, NO_TURNS, [])
-    directory, turns, grants = with_decisions(ctx, _present) if live else nothing
+    nothing: _Present = (settings.everybody, NO_ROTATIONS, [])
+    directory, rotations, grants = with_decisions(ctx, _present) if live else nothing
 
     def made(call: dict[str, JsonValue]) -> Timeline:
         return timeline_of(
@@ -139,7 +139,7 @@ def explain(
             call,
             start=start,
             directory=directory,
-            turns=turns,
+            rotations=rotations,
             grants=grants,
             approving=approve or bool(vary),
         )
@@ -154,8 +154,8 @@ def explain(
         return
     timeline = made(facts)
     if as_json:
-        rungs = [one.model_dump(mode="json") for one in timeline.rungs]
-        write_json(timeline.model_dump(mode="json") | {"levels": rungs})
+        levels = [one.model_dump(mode="json") for one in timeline.levels]
+        write_json(timeline.model_dump(mode="json") | {"levels": levels})
     else:
         delivery = settings.delivery
         bundles = (delivery.bundle_over, delivery.bundle_within) if settings.inbox.url else None
@@ -251,7 +251,7 @@ async def _present(decisions: Decisions) -> _Present:
 
     await decisions.roster.refresh()
     grants = sorted(await Grants(decisions.ledger).all(), key=lambda one: one.expires_at)
-    return decisions.directory, decisions.roster.turns.known, grants
+    return decisions.directory, decisions.roster.rotations.known, grants
 
 
 def _other(file: Path) -> Settings:

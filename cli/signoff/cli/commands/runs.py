@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.session import Json, operator, settings_of, with_decisions, write_json
+from signoff.cli.composition.kinds import login
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AppNotFound, RunError, SignoffError
 
@@ -68,7 +68,7 @@ def run(
 
         start = await decisions.ledger.now() - timedelta(milliseconds=1)
         submitted = await submit(
-            decisions.ledger, app_name, message, user=user or getpass.getuser(), session=session
+            decisions.ledger, app_name, message, user=user or login(), session=session
         )
         if not (wait or until_asked):
             return submitted
@@ -164,7 +164,7 @@ def settle(
         found, now = await decisions.ledger.run(run_id), await decisions.ledger.now()
         if not found.ended:
             raise RunError(f"Run {run_id} is {found.state}: it has not ended.")
-        who = by or f"{getpass.getuser()} (cli)"
+        who = by or operator()
         event = found.note(What.SETTLED, now=now, by=who, why=reason)
         await decisions.ledger.commit(Change().note([event]))
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -36,7 +37,7 @@ class Session:
 
 
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
-    """Read the settings of this call, and send warnings to standard error.
+    """Read the settings of this call, once, and send warnings to standard error.
 
     Args:
         ctx: The call.
@@ -49,10 +50,13 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
-    session = ctx.find_root().obj
-    settings = load_settings(session.config if isinstance(session, Session) else None, kind)
-    log.configure(LogSettings(level="warning", redact=settings.logging.redact))
-    return settings
+    root = ctx.find_root()
+    known: dict[str, Settings] = root.meta.setdefault(__name__, {})
+    if kind not in known:
+        config = root.obj.config if isinstance(root.obj, Session) else None
+        known[kind] = load_settings(config, kind)
+        log.configure(LogSettings(level="warning", redact=known[kind].logging.redact))
+    return known[kind]
 
 
 def with_decisions(
@@ -116,6 +120,27 @@ def person_of(directory: Directory, identity: str) -> Person:
         known = ", ".join(one.id for one in directory) or "nobody"
         raise ConfigError(f"There is no person {identity!r} in [[people]]; there is: {known}.")
     return person
+
+
+def length_of(text: str) -> timedelta:
+    """Read how long, by the clock.
+
+    Raises:
+        typer.BadParameter: It is no duration, or one of working time.
+    """
+    from signoff.core.base.durations import parse_length  # noqa: PLC0415
+
+    try:
+        return parse_length(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def operator() -> str:
+    """Return what stands in the audit for the user of the terminal."""
+    from signoff.cli.composition.kinds import login  # noqa: PLC0415 -- help must not wait for it
+
+    return f"{login()} (cli)"
 
 
 def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from signoff.channels.aap.app import PATH, make_aap
 from signoff.channels.aap.notifications import Notifier, Receivers
 from signoff.channels.aap.requests import Requests
-from signoff.channels.pipeline.route import Router
 from signoff.cli.composition.parts import Parts
+from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 
 
@@ -23,18 +23,9 @@ class ServedAap:
     """
 
     def __init__(self, parts: Parts) -> None:
-        settings = parts.settings
         self._parts = parts
         # It decides at once where nobody has to be asked.
-        self._router = Router(
-            parts.ledger,
-            policies=settings.policies,
-            fallback=settings.default,
-            directory=parts.decisions.directory,
-            channels=settings.channel_names,
-            owners=settings.owners,
-            notifications=settings.notifications.as_told(),
-        )
+        self._router = router_of(parts)
 
     def follow(self, fresh: Settings) -> None:
         """Decide by the policies of other settings from now on."""

@@ -55,12 +55,13 @@ async def run_up(file: Path | None, *, redis_port: int, console: Console | None 
     """
     out = console or make_console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
-        stack.enter_context(alone(load_settings(file).state_folder))
         settings = load_settings(file)
+        stack.enter_context(alone(settings.state_folder))
         given = _provision(settings)
         provide(settings.state_folder, given)
-        require(load_settings(file))
-        for line in first_steps(load_settings(file)):
+        effective = load_settings(file)
+        require(effective)
+        for line in first_steps(effective):
             _say(out, line)
         if "url" not in settings.redis.model_fields_set:
             if redis_port:

@@ -16,13 +16,17 @@ def name() -> str:
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
-def user() -> str:
-    """Return who runs this process, and on which machine; a container's user has no name."""
+def login() -> str:
+    """Return who runs this process: a name, or the number of a container's user without one."""
     try:
-        name = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):
-        name = str(os.getuid())
-    return f"{name} ({socket.gethostname()})"
+        return str(os.getuid())
+
+
+def user() -> str:
+    """Return who runs this process, and on which machine."""
+    return f"{login()} ({socket.gethostname()})"
 
 
 def host_of(process: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from signoff.channels.pipeline.targets import EMAIL, SLACK, address_of
-from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.faults import Found, Loc, defect, suggest, warning
 from signoff.cli.config.settings import Settings
 from signoff.core.policies.policy import Fallback, Policy
 
 
-def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with channels, in policies and in the addresses of people."""
     yield from _addresses(settings)
     yield from _webhooks(settings)
@@ -19,45 +19,43 @@ def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
         for name in rule.channels:
             if name not in known:
                 message = f"{name!r} is no channel"
-                yield (*loc, "channels"), Fault("", message, _remedy(name, known))
+                yield (*loc, "channels"), defect(message, _remedy(name, known))
             elif name != SLACK:
                 yield from _unreached(settings, (*loc, "channels"), rule, name)
 
 
-def _addresses(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+def _addresses(settings: Settings) -> Iterator[Found]:
     owners: dict[tuple[str, str], str] = {}
     for index, person in enumerate(settings.people):
         for name, address in person.addresses.items():
             loc: Loc = ("people", index, "addresses", name)
             if name not in settings.channels:
                 remedy = _remedy(name, tuple(settings.channels))
-                yield loc, Fault("", f"{name!r} is no channel of your own", remedy)
+                yield loc, defect(f"{name!r} is no channel of your own", remedy)
             if owners.setdefault((name, address), person.id) != person.id:
                 message = f"{address} is already the address of {owners[name, address]!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
-                yield loc, Fault("", message, remedy)
+                yield loc, defect(message, remedy)
 
 
-def _unreached(
-    settings: Settings, loc: Loc, rule: Policy | Fallback, name: str
-) -> Iterator[tuple[Loc, Fault]]:
+def _unreached(settings: Settings, loc: Loc, rule: Policy | Fallback, name: str) -> Iterator[Found]:
     people = [one for one in settings.people if one.active and one.id in rule.ask]
     away = [one.id for one in people if not address_of(one, name)]
     if away:
         message = f"{', '.join(away)} cannot be reached by {name!r}: asked by other ways or by mail"
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'
-        yield loc, Fault("", message, remedy, severity="warning")
+        yield loc, warning(message, remedy)
 
 
 def _remedy(name: str, known: tuple[str, ...]) -> str:
     return suggest(name, known) or f'Add [channels.{name}] factory = "package.module:name".'
 
 
-def _webhooks(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+def _webhooks(settings: Settings) -> Iterator[Found]:
     names: dict[str, int] = {}
     for index, hook in enumerate(settings.webhooks):
         first = names.setdefault(hook.name, index)
         if first != index:
             message = f"{hook.name!r} is already the name of webhooks[{first}]"
             remedy = "Each has a queue of its own, by its name: give it another."
-            yield ("webhooks", index, "name"), Fault("", message, remedy)
+            yield ("webhooks", index, "name"), defect(message, remedy)

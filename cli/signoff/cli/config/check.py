@@ -15,11 +15,15 @@ from signoff.cli.config.faults import (
     NO_SLACK,
     ConfigErrors,
     Fault,
+    Found,
     Loc,
+    defect,
     export,
     key_text,
     place_text,
     suggest,
+    unknown_person,
+    warning,
 )
 from signoff.cli.config.grants import check as grants_in
 from signoff.cli.config.levels import check as levels_in
@@ -32,10 +36,8 @@ from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox
 from signoff.core.directory.people import identity_key
 from signoff.core.policies import conditions
-from signoff.core.policies.levels import Asking, Group, Level
-from signoff.core.policies.policy import Effect, EmailProof, Policy, Routing
-
-Found = tuple[Loc, Fault]
+from signoff.core.policies.levels import Asking
+from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
 _REDIS = ("redis", "rediss", "unix", "sentinel")
 _MAKE = "$(openssl rand -base64 32)"
@@ -81,14 +83,6 @@ def require(settings: Settings, kind: str = "") -> list[Fault]:
     return faults
 
 
-def _error(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy)
-
-
-def _warning(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy, severity="warning")
-
-
 def _people(settings: Settings) -> Iterator[Found]:
     ids: dict[str, int] = {}
     owners: dict[str, tuple[int, str]] = {}
@@ -96,20 +90,20 @@ def _people(settings: Settings) -> Iterator[Found]:
         first = ids.setdefault(person.id, index)
         if first != index:
             message = f"{person.id!r} is already the id of another person"
-            yield ("people", index, "id"), _error(message, "Give each person an id of their own.")
+            yield ("people", index, "id"), defect(message, "Give each person an id of their own.")
         for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
             owner, owner_id = owners.setdefault(identity_key(address), (index, person.id))
             if owner != index:
                 message = f"{address} is already an address of {owner_id!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
-                yield ("people", index, key), _error(message, remedy)
+                yield ("people", index, key), defect(message, remedy)
     yield from _mailboxes(settings)
     normal = {identity_key(one): one for one in reversed(ids)}
     for address, (index, person_id) in owners.items():
         named = normal.get(address, person_id)
         if named != person_id:
             message = f"{address} is also the id of {named!r}"
-            yield ("people", index, "email"), _error(message, "Rename that id.")
+            yield ("people", index, "email"), defect(message, "Rename that id.")
 
 
 def _mailboxes(settings: Settings) -> Iterator[Found]:
@@ -123,7 +117,7 @@ def _mailboxes(settings: Settings) -> Iterator[Found]:
             if owner != person.id and other != mine[1]:
                 message = f"{address} and {other} of {owner!r} lead to one mailbox"
                 remedy = "They count as one person: give each a mailbox, or make it one entry."
-                yield ("people", index, key), _warning(message, remedy)
+                yield ("people", index, key), warning(message, remedy)
 
 
 def _policies(settings: Settings) -> Iterator[Found]:
@@ -134,20 +128,14 @@ def _policies(settings: Settings) -> Iterator[Found]:
         if first != index:
             message = f"{policy.name!r} is already the name of another policy"
             remedy = "The audit and the cards name policies: give each a name of its own."
-            yield ("policies", index, "name"), _error(message, remedy)
+            yield ("policies", index, "name"), defect(message, remedy)
         if catch_all is not None:
             message = f"it is never reached: {settings.policies[catch_all].name!r} matches all"
             remedy = "Put it before that one, or take it out: the first that matches wins."
-            yield ("policies", index), _error(message, remedy)
+            yield ("policies", index), defect(message, remedy)
         yield from _condition(("policies", index, "when"), policy.when)
-        yield from _condition(("policies", index, "second_step"), policy.second_step)
         yield from _clock(("policies", index), policy)
-        yield from _asked(settings, ("policies", index, "ask"), policy.ask)
-        yield from _groups(settings, ("policies", index), policy.all_of)
-        yield from _until(settings, ("policies", index), policy)
-        yield from _levels(settings, ("policies", index), policy.levels)
-        yield from _informed(settings, ("policies", index), policy)
-        yield from _provable(settings, ("policies", index, "email"), policy.email)
+        yield from _routing(settings, ("policies", index), policy)
         if catch_all is None and policy.when.strip() in {"", "true"}:
             catch_all = index
 
@@ -159,14 +147,14 @@ def _condition(loc: Loc, source: str) -> Iterator[Found]:
         conditions.check(source, conditions.POLICY_NAMES)
     except ConditionError as error:
         remedy = "For instance: tool == 'reimburse' && args.amount > 1000."
-        yield loc, _error(str(error).rstrip("."), remedy)
+        yield loc, defect(str(error).rstrip("."), remedy)
 
 
 def _clock(loc: Loc, policy: Policy) -> Iterator[Found]:
     sources = (policy.when, policy.ceiling, policy.second_step)
     if any(map(conditions.reads_clock, sources)) and "time_zone" not in policy.model_fields_set:
         message = "it reads `now`, which is counted in UTC"
-        yield loc, _warning(message, 'Add time_zone = "Europe/Berlin", or another one.')
+        yield loc, warning(message, 'Add time_zone = "Europe/Berlin", or another one.')
 
 
 def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found]:
@@ -174,14 +162,20 @@ def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found
         if fault := reference(settings, one):
             yield loc, fault
     if len(set(ask)) < len(ask):
-        yield loc, _warning("somebody is named twice", "Once is enough.")
+        yield loc, warning("somebody is named twice", "Once is enough.")
 
 
-def _levels(settings: Settings, loc: Loc, levels: Iterable[Level]) -> Iterator[Found]:
-    for index, level in enumerate(levels):
-        yield from _asked(settings, (*loc, "levels", index, "ask"), level.ask)
-        yield from _groups(settings, (*loc, "levels", index), level.all_of)
-        yield from _until(settings, (*loc, "levels", index), level)
+def _routing(settings: Settings, loc: Loc, rule: Policy | Fallback) -> Iterator[Found]:
+    """Find what is wrong with a policy or the default."""
+    yield from _condition((*loc, "second_step"), rule.second_step)
+    levels = [((*loc, "levels", index), level) for index, level in enumerate(rule.levels)]
+    for here, one in ((loc, rule), *levels):
+        yield from _asked(settings, (*here, "ask"), one.ask)
+        for index, group in enumerate(one.all_of):
+            yield from _asked(settings, (*here, "all_of", index, "ask"), group.ask)
+        yield from _until(settings, here, one)
+    yield from _informed(settings, loc, rule)
+    yield from _provable(settings, (*loc, "email"), rule.email)
 
 
 def _informed(settings: Settings, loc: Loc, rules: Routing) -> Iterator[Found]:
@@ -190,12 +184,7 @@ def _informed(settings: Settings, loc: Loc, rules: Routing) -> Iterator[Found]:
         yield from _asked(settings, (*loc, "levels", index, "inform"), level.inform)
     if rules.inform and not rules.references and rules.effect is not Effect.ASK:
         message = "a call that is decided at once is in the audit; nobody is informed of it"
-        yield (*loc, "inform"), _warning(message, "Take it out, or name somebody in ask.")
-
-
-def _groups(settings: Settings, loc: Loc, groups: Iterable[Group]) -> Iterator[Found]:
-    for index, group in enumerate(groups):
-        yield from _asked(settings, (*loc, "all_of", index, "ask"), group.ask)
+        yield (*loc, "inform"), warning(message, "Take it out, or name somebody in ask.")
 
 
 def _until(settings: Settings, loc: Loc, asking: Asking) -> Iterator[Found]:
@@ -205,35 +194,22 @@ def _until(settings: Settings, loc: Loc, asking: Asking) -> Iterator[Found]:
         conditions.check(asking.until, conditions.LIMIT_NAMES)
     except ConditionError as error:
         remedy = "For instance: limit.expenses >= args.amount."
-        yield (*loc, "until"), _error(str(error).rstrip("."), remedy)
+        yield (*loc, "until"), defect(str(error).rstrip("."), remedy)
     limits = [one.limits for one in settings.people] + [one.limits for one in settings.queues]
     known = {name for one in limits for name in one}
     for name in conditions.limits_in(asking.until):
         if name not in known:
             remedy = suggest(name, known) or f"Add limits = {{ {name} = 5000 }} to [[people]]."
-            yield (*loc, "until"), _error(f"nobody has a limit called {name!r}", remedy)
-
-
-def _person(settings: Settings, loc: Loc, person: str) -> Iterator[Found]:
-    known = [one.id for one in settings.people]
-    if person not in known:
-        remedy = suggest(person, known) or "Add a [[people]] table with this id."
-        yield loc, _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+            yield (*loc, "until"), defect(f"nobody has a limit called {name!r}", remedy)
 
 
 def _default(settings: Settings) -> Iterator[Found]:
-    yield from _asked(settings, ("default", "ask"), settings.default.ask)
-    yield from _groups(settings, ("default",), settings.default.all_of)
-    yield from _until(settings, ("default",), settings.default)
-    yield from _levels(settings, ("default",), settings.default.levels)
-    yield from _informed(settings, ("default",), settings.default)
-    yield from _condition(("default", "second_step"), settings.default.second_step)
-    yield from _provable(settings, ("default", "email"), settings.default.email)
+    yield from _routing(settings, ("default",), settings.default)
     if settings.default.references:
         return
     message = "nobody is asked when no policy matches, or when nobody of it can be reached"
     remedy = 'Add [default] ask = ["…"]: such a call would wait until its deadline, unseen.'
-    yield ("default", "ask"), _warning(message, remedy)
+    yield ("default", "ask"), warning(message, remedy)
 
 
 def _long_running(settings: Settings) -> Iterator[Found]:
@@ -243,7 +219,7 @@ def _long_running(settings: Settings) -> Iterator[Found]:
             long_running.check(rule)
         except (ConditionError, NotCanonical) as error:
             remedy = "For instance: {'status': status, 'ticket': result.ticket}."
-            yield ("long_running", index), _error(str(error).rstrip("."), remedy)
+            yield ("long_running", index), defect(str(error).rstrip("."), remedy)
         covering = [
             other
             for other in rules[:index]
@@ -252,7 +228,7 @@ def _long_running(settings: Settings) -> Iterator[Found]:
         if covering:
             message = f"it is never reached: an earlier table takes every call of {rule.tool!r}"
             remedy = "Put it before that one, or take it out: the first that matches rules."
-            yield ("long_running", index), _error(message, remedy)
+            yield ("long_running", index), defect(message, remedy)
 
 
 def _inputs(settings: Settings) -> Iterator[Found]:
@@ -261,12 +237,12 @@ def _inputs(settings: Settings) -> Iterator[Found]:
             input_rules.check(rule)
         except (ConditionError, NotCanonical) as error:
             remedy = "For instance: when = \"message.startsWith('Reply with')\"."
-            yield ("inputs", index), _error(str(error).rstrip("."), remedy)
+            yield ("inputs", index), defect(str(error).rstrip("."), remedy)
         if any(one.app in {"", rule.app} and not one.when for one in settings.inputs[:index]):
             remedy = "Put it before that one, or take it out: the first that matches rules."
             yield (
                 ("inputs", index),
-                _error("it is never reached: an earlier table takes all", remedy),
+                defect("it is never reached: an earlier table takes all", remedy),
             )
 
 
@@ -276,19 +252,19 @@ def _email(settings: Settings) -> Iterator[Found]:
     if smtp.security == "none" and not is_loopback(smtp.host):
         message = f"mail goes to {smtp.host} unencrypted, reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
-        yield ("email", "smtp", "security"), _warning(message, remedy)
+        yield ("email", "smtp", "security"), warning(message, remedy)
     sender = email.sender_address.rpartition("@")[2].lower()
     if sender != email.domain.lower():
         message = f"answers go to {email.domain}, and mails come from {sender}"
         remedy = "Mail programs distrust a Reply-To in another domain: use one for both."
-        yield ("email", "mailbox"), _warning(message, remedy)
+        yield ("email", "mailbox"), warning(message, remedy)
     for index, person in enumerate(settings.people):
         if identity_key(person.email) in {
             identity_key(email.mailbox),
             identity_key(email.sender_address),
         }:
             message = f"{person.email} is Signoff's own address"
-            yield ("people", index, "email"), _error(message, "Give the person's own address.")
+            yield ("people", index, "email"), defect(message, "Give the person's own address.")
 
 
 def _sending(settings: Settings) -> Iterator[Found]:
@@ -298,7 +274,7 @@ def _sending(settings: Settings) -> Iterator[Found]:
     elif smtp.username and not smtp.password.get_secret_value():
         message = f"there is no password for {smtp.username}"
         remedy = f"{export((*loc, 'password'))}, or take username out."
-        yield (*loc, "password"), _error(message, remedy)
+        yield (*loc, "password"), defect(message, remedy)
 
 
 def _reading(settings: Settings) -> Iterator[Found]:
@@ -310,7 +286,7 @@ def _reading(settings: Settings) -> Iterator[Found]:
     elif not imap.password.get_secret_value():
         message = f"there is no password for {imap.username}"
         remedy = f"{export((*loc, 'password'))}, or add the table [email.imap.oauth]."
-        yield (*loc, "password"), _error(message, remedy)
+        yield (*loc, "password"), defect(message, remedy)
 
 
 def _tokens(loc: Loc, oauth: OAuthSettings) -> Iterator[Found]:
@@ -320,7 +296,7 @@ def _tokens(loc: Loc, oauth: OAuthSettings) -> Iterator[Found]:
             f"Set refresh_token, or client_secret to ask without one: "
             f"{export((*loc, 'oauth', 'client_secret'))}"
         )
-        yield (*loc, "oauth"), _error(message, remedy)
+        yield (*loc, "oauth"), defect(message, remedy)
 
 
 def _inbound(settings: Settings) -> Iterator[Found]:
@@ -329,16 +305,16 @@ def _inbound(settings: Settings) -> Iterator[Found]:
     if imap is not None and imap.security == "none" and not is_loopback(imap.host):
         message = f"mail is read from {imap.host} unencrypted, password and reply tokens included"
         remedy = "Set 'starttls' or 'tls' unless the network between is yours alone."
-        yield ("email", "imap", "security"), _warning(message, remedy)
+        yield ("email", "imap", "security"), warning(message, remedy)
     if not (email.inbound.listen or imap or email.webhook.secrets or email.webhook.mailgun_secrets):
         message = "no answer by email comes in: there is no other way than this one"
         remedy = "Set it to true, or add the table [email.imap] or [email.webhook]."
-        yield ("email", "inbound", "listen"), _warning(message, remedy)
+        yield ("email", "inbound", "listen"), warning(message, remedy)
     inbound = email.inbound
     if inbound.listen and not inbound.certificate and not is_loopback(inbound.host):
         message = f"mail is taken at {inbound.host} unencrypted, reply tokens included"
         remedy = "Set certificate, and STARTTLS is offered."
-        yield ("email", "inbound", "certificate"), _warning(message, remedy)
+        yield ("email", "inbound", "certificate"), warning(message, remedy)
 
 
 def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
@@ -346,7 +322,7 @@ def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iter
     if required is EmailProof.TOKEN_FROM_DMARC is not settings.email.strongest:
         message = f"nothing here can prove {required.value}: no answer by mail would count"
         remedy = "Set [email.authentication] dkim = true, or authserv_id."
-        yield loc, _error(message, remedy)
+        yield loc, defect(message, remedy)
 
 
 def _authentication(settings: Settings) -> Iterator[Found]:
@@ -355,48 +331,48 @@ def _authentication(settings: Settings) -> Iterator[Found]:
     if given.require is EmailProof.TOKEN:
         message = "anyone who has a card's address can answer it, under any name"
         remedy = "Give this to single policies (`email`), and leave the default stricter."
-        yield (*loc, "require"), _warning(message, remedy)
+        yield (*loc, "require"), warning(message, remedy)
     wide = [one for one in given.relays if ipaddress.ip_network(one).prefixlen == 0]
     if given.authserv_id and wide:
         message = f"{wide[0]} is everybody, and could put results of their own on a mail"
         remedy = "Name the networks of your own mail servers."
-        yield (*loc, "relays"), _error(message, remedy)
+        yield (*loc, "relays"), defect(message, remedy)
 
 
 def _gateway(settings: Settings) -> Iterator[Found]:
-    gateway = settings.gateway
-    if gateway.local_person:
-        yield from _person(settings, ("gateway", "local_person"), gateway.local_person)
+    gateway, known = settings.gateway, [one.id for one in settings.people]
+    if gateway.local_person and (fault := unknown_person(gateway.local_person, known)):
+        yield ("gateway", "local_person"), fault
     if gateway.local_person and not settings.local_programs:
         message = "it means nothing where programs on this machine need a token"
         remedy = "Give a token a `person`, or take this out."
-        yield ("gateway", "local_person"), _warning(message, remedy)
+        yield ("gateway", "local_person"), warning(message, remedy)
     if gateway.adk and settings.local_programs and settings.is_public:
         message = "programs on this machine need no token, and requests come from other machines"
         remedy = (
             "Take it out: a proxy on this machine can make every request look like one from here. "
             "`signoff tokens create` makes tokens."
         )
-        yield ("gateway", "local"), _warning(message, remedy)
+        yield ("gateway", "local"), warning(message, remedy)
     if gateway.adk_web and not gateway.adk:
         message = "the page needs the API that it calls"
-        yield ("gateway", "adk_web"), _error(message, "Set adk = true, or take this out.")
+        yield ("gateway", "adk_web"), defect(message, "Set adk = true, or take this out.")
     hashes: dict[str, int] = {}
     for index, token in enumerate(gateway.tokens):
         loc = ("gateway", "tokens", index)
         first = hashes.setdefault(token.sha256, index)
         if first != index:
             message = f"it is the token of gateway.tokens[{first}]"
-            yield (*loc, "sha256"), _error(message, "Make another: openssl rand -base64 32.")
-        if token.person:
-            yield from _person(settings, (*loc, "person"), token.person)
+            yield (*loc, "sha256"), defect(message, "Make another: openssl rand -base64 32.")
+        if token.person and (fault := unknown_person(token.person, known)):
+            yield (*loc, "person"), fault
         if token.person and token.users:
             message = "anyone who has it can submit a request and approve it"
             remedy = "Use one token to submit (`users`) and another to answer (`person`)."
-            yield loc, _warning(message, remedy)
+            yield loc, warning(message, remedy)
         if not token.person and not token.users:
             message = "it lets nobody do anything"
-            yield loc, _warning(message, "Set `users`, or `person`.")
+            yield loc, warning(message, "Set `users`, or `person`.")
 
 
 def _inbox(settings: Settings) -> Iterator[Found]:
@@ -407,12 +383,12 @@ def _inbox(settings: Settings) -> Iterator[Found]:
                 'Set [inbox] url = "https://approvals.example.com", and give each gateway its key: '
                 f"{export(('inbox', 'secret_key'), _MAKE)}. Or take second_step out."
             )
-            yield (*loc, "second_step"), _error(message, remedy)
+            yield (*loc, "second_step"), defect(message, remedy)
     here = is_loopback(urlsplit(settings.inbox.url).hostname or "localhost")
     if "link" in settings.inbox.sign_in and not here and is_loopback(settings.email.domain):
         message = "links are mailed from this machine alone: no mail leaves it"
         remedy = 'Set sender, mailbox and [email.smtp], or take "link" out.'
-        yield ("inbox", "sign_in"), _warning(message, remedy)
+        yield ("inbox", "sign_in"), warning(message, remedy)
 
 
 def _page(settings: Settings) -> Iterator[Found]:
@@ -422,7 +398,7 @@ def _page(settings: Settings) -> Iterator[Found]:
             f"Make one, keep it, and give it to each gateway: "
             f"{export(('inbox', 'secret_key'), _MAKE)}"
         )
-        yield ("inbox", "secret_key"), _error(message, remedy)
+        yield ("inbox", "secret_key"), defect(message, remedy)
 
 
 def _push(settings: Settings) -> Iterator[Found]:
@@ -442,7 +418,7 @@ def _clicks(settings: Settings) -> Iterator[Found]:
             f"For Socket Mode: {export(('slack', 'app_token'), 'xapp-…')}. For HTTP: "
             f"{export(('slack', 'signing_secret'))}."
         )
-        yield ("slack",), _error(message, remedy)
+        yield ("slack",), defect(message, remedy)
 
 
 def _slack(settings: Settings) -> Iterator[Found]:
@@ -452,15 +428,15 @@ def _slack(settings: Settings) -> Iterator[Found]:
         if owner != person.id:
             message = f"{person.slack} is already the Slack id of {owner!r}"
             remedy = "One id can belong to one person only: it says who has pressed."
-            yield ("people", index, "slack"), _error(message, remedy)
+            yield ("people", index, "slack"), defect(message, remedy)
     if settings.slack.enabled:
         return
     remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
     for loc, rule in settings.rules:
         if "slack" in rule.channels:
-            yield (*loc, "channels"), _error("people are to be asked in Slack", remedy)
+            yield (*loc, "channels"), defect("people are to be asked in Slack", remedy)
         if rule.slack_channel:
-            yield (*loc, "slack_channel"), _error("a card is to be posted in Slack", remedy)
+            yield (*loc, "slack_channel"), defect("a card is to be posted in Slack", remedy)
 
 
 def _places(settings: Settings) -> Iterator[Found]:
@@ -471,7 +447,7 @@ def _places(settings: Settings) -> Iterator[Found]:
     if not folder.is_dir():
         message = f"there is no folder {folder}"
         remedy = "Workers need it: name the folder that you would give to `adk web`."
-        yield ("agents", "folder"), _warning(message, remedy)
+        yield ("agents", "folder"), warning(message, remedy)
 
 
 def _code(settings: Settings) -> Iterator[Found]:
@@ -491,7 +467,7 @@ def _code(settings: Settings) -> Iterator[Found]:
             f"{export(('ces', 'key'), '$(openssl rand -hex 32)')}. On one machine alone nothing "
             "needs to be done."
         )
-        yield ("ces", "key"), _warning(message, remedy)
+        yield ("ces", "key"), warning(message, remedy)
 
 
 def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
@@ -503,23 +479,23 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         try:
             Sentinels.read(url)
         except ConfigError as error:
-            yield loc, _error(str(error), "See docs/how-to/fail-over.md.")
+            yield loc, defect(str(error), "See docs/how-to/fail-over.md.")
         return
     try:
         parts = urlsplit(url)
         _ = parts.port  # parsed on access
     except ValueError as error:
-        yield loc, _error(f"it is not a URL: {error}", remedy)
+        yield loc, defect(f"it is not a URL: {error}", remedy)
         return
     if parts.scheme not in schemes:
-        yield loc, _error(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
+        yield loc, defect(f"{parts.scheme or 'no scheme'} is not a scheme for it", remedy)
     elif parts.scheme == "unix":
         if not parts.path:
-            yield loc, _error("it names no socket", "Write unix:///path/to/redis.sock.")
+            yield loc, defect("it names no socket", "Write unix:///path/to/redis.sock.")
     elif not parts.hostname:
-        yield loc, _error("it names no host", remedy)
+        yield loc, defect("it names no host", remedy)
     elif parts.scheme.startswith("redis") and not _is_database(parts.path):
-        yield loc, _error("what follows the port should be a database number", remedy)
+        yield loc, defect("what follows the port should be a database number", remedy)
 
 
 def _metrics(settings: Settings) -> Iterator[Found]:
@@ -531,14 +507,14 @@ def _metrics(settings: Settings) -> Iterator[Found]:
             f"{export(('metrics', 'token'), _MAKE)}, and give the same to Prometheus as its "
             "bearer token."
         )
-        yield ("metrics", "token"), _error(message, remedy)
+        yield ("metrics", "token"), defect(message, remedy)
 
 
 def _aap(settings: Settings) -> Iterator[Found]:
     after = settings.retention.after
     if settings.aap.enabled and after is not None and after < REQUESTS_KEPT:
         message = "agents that ask by [aap] may ask for a decision again for eight days"
-        yield ("retention", "after"), _error(message, "Set it to 8d or longer.")
+        yield ("retention", "after"), defect(message, "Set it to 8d or longer.")
 
 
 _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {

@@ -7,7 +7,7 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -63,6 +63,20 @@ class Fault:
         place = self.place or self.key
         head = ": ".join(part for part in (self.source, place, self.message) if part)
         return f"{head}. {self.remedy}" if self.remedy else head
+
+
+Found = tuple[Loc, Fault]
+"""A fault, and the way to it; the place is then said by those who collect them."""
+
+
+def defect(message: str, remedy: str) -> Fault:
+    """Return an error, whose place is said by the way to it."""
+    return Fault("", message, remedy)
+
+
+def warning(message: str, remedy: str) -> Fault:
+    """Return a warning, whose place is said by the way to it."""
+    return Fault("", message, remedy, severity="warning")
 
 
 class ConfigErrors(ConfigError):
@@ -150,6 +164,29 @@ def suggest(word: str, known: Iterable[str]) -> str:
     if close:
         return f"Did you mean {close[0]!r}?"
     return f"Known here: {', '.join(names)}." if names else ""
+
+
+def unknown_person(
+    person: str,
+    known: Collection[str],
+    *,
+    others: Iterable[str] = (),
+    remedy: str = "Add a [[people]] table with this id.",
+) -> Fault | None:
+    """Return what is wrong with the id of a person, None where it is somebody's.
+
+    Args:
+        person: The id.
+        known: The ids that there are.
+        others: What else could be meant.
+        remedy: What to do where nothing like it is known.
+    """
+    if person in known:
+        return None
+    return defect(
+        f"{person!r} is not the id of anybody in [[people]]",
+        suggest(person, [*known, *others]) or remedy,
+    )
 
 
 def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:

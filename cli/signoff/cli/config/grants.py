@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from signoff.cli.config.faults import Fault, Loc, suggest
+from signoff.cli.config.faults import Found, defect, suggest, warning
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.policies import conditions
@@ -12,41 +12,41 @@ from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Routing
 
 
-def check(settings: Settings) -> Iterator[tuple[Loc, Fault]]:
+def check(settings: Settings) -> Iterator[Found]:
     """Find grants that could never be given or used, or that cover more than is likely meant."""
     known = [person.id for person in settings.people]
     for loc, rule in settings.rules:
         for person in (one for one in rule.break_glass if one not in known):
             remedy = suggest(person, known) or "Name somebody of [[people]]."
-            yield (*loc, "break_glass"), _fault(f"{person!r} is not the id of anybody", remedy)
+            yield (*loc, "break_glass"), defect(f"{person!r} is not the id of anybody", remedy)
         if rule.grants is None:
             continue
         here = (*loc, "grants")
         for person in rule.grants.who:
             if person not in known:
                 remedy = suggest(person, known) or "Name somebody of [[people]]."
-                yield (*here, "who"), _fault(f"{person!r} is not the id of anybody", remedy)
+                yield (*here, "who"), defect(f"{person!r} is not the id of anybody", remedy)
             elif person not in (first := _first_asked(rule)) and set(first) <= set(known):
                 message = f"{person!r} is not asked first: a grant of theirs would decide nothing"
-                yield (*here, "who"), _warning(message, "Ask them at the first level.")
+                yield (*here, "who"), warning(message, "Ask them at the first level.")
         try:
             if rule.grants.limit:
                 conditions.check(rule.grants.limit)
         except ConditionError as error:
             remedy = "For instance: args.amount <= 500."
-            yield (*here, "limit"), _fault(str(error).rstrip("."), remedy)
+            yield (*here, "limit"), defect(str(error).rstrip("."), remedy)
         if rule.grants.vary and not rule.grants.limit:
             message = "whatever values these arguments have would be covered"
             remedy = "Say up to where with limit: 'args.amount <= 500'."
-            yield (*here, "vary"), _warning(message, remedy)
+            yield (*here, "vary"), warning(message, remedy)
         if rule.second_step.strip() == "true":
             message = "what takes two steps is never decided by a grant"
-            yield here, _warning(message, "Take one of the two out.")
+            yield here, warning(message, "Take one of the two out.")
         if any(asking.quorum != 1 or asking.until for asking in _askings(rule)) or _has_groups(
             rule
         ):
             message = "where it takes more than one yes, a grant decides nothing"
-            yield here, _warning(message, "Take it out, or let one yes do at each level.")
+            yield here, warning(message, "Take it out, or let one yes do at each level.")
 
 
 def _first_asked(rule: Routing) -> tuple[str, ...]:
@@ -59,11 +59,3 @@ def _has_groups(rule: Routing) -> bool:
 
 def _askings(rule: Routing) -> Iterator[Asking]:
     return (level.over(rule) for level in rule.levels) if rule.levels else iter((rule,))
-
-
-def _fault(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy)
-
-
-def _warning(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy, severity="warning")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from signoff.channels.pipeline.targets import EMAIL, SLACK
-from signoff.cli.config.faults import NO_SLACK, Fault, Loc, suggest
+from signoff.cli.config.faults import (
+    NO_SLACK,
+    Found,
+    Loc,
+    defect,
+    parse_toml,
+    read_text,
+    suggest,
+    unknown_person,
+    warning,
+)
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConditionError
 from signoff.core.directory.people import Person
@@ -15,11 +25,10 @@ from signoff.core.policies.levels import Asking, Earlier, Group, Level, Order, Q
 from signoff.core.policies.policy import OnTimeout, Routing
 from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_managers
 
-Found = tuple[Loc, Fault]
-
 
 def check(settings: Settings) -> Iterator[Found]:
     """Yield what is wrong with levels, with the end, and with the owners of agents."""
+    yield from _old_names(settings)
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
     for loc, rule in settings.rules:
@@ -36,13 +45,23 @@ def check(settings: Settings) -> Iterator[Found]:
             yield from _channels(settings, here, level)
             if level.earlier is Earlier.STAY and index == 0:
                 message = "there is no earlier level whose people could stay"
-                yield (*here, "earlier"), _warning(message, "Set it on a level below, or drop it.")
+                yield (*here, "earlier"), warning(message, "Set it on a level below, or drop it.")
     known = [person.id for person in settings.people]
     for agent, owner in settings.agents.owners.items():
-        if owner not in known:
-            remedy = suggest(owner, known) or "Add a [[people]] table with this id."
-            message = f"{owner!r} is not the id of anybody in [[people]]"
-            yield ("agents", "owners", agent), _error(message, remedy)
+        if fault := unknown_person(owner, known):
+            yield ("agents", "owners", agent), fault
+
+
+def _old_names(settings: Settings) -> Iterator[Found]:
+    """Find levels whose phase has its old name, which the next release does not read."""
+    file = settings.file
+    content = parse_toml(read_text(file), file) if file is not None else {}
+    written = [(("policies", at), one) for at, one in enumerate(content.get("policies", []))]
+    for loc, rule in [*written, (("default",), content.get("default", {}))]:
+        for index, level in enumerate(rule.get("levels", [])):
+            if "stage" in level:
+                message = "it is called phase now, and the next release reads no stage"
+                yield (*loc, "levels", index, "stage"), warning(message, "Write phase = …")
 
 
 def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
@@ -50,26 +69,26 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
     if approves and not rule.ceiling:
         message = "silence would approve whatever is asked"
         remedy = "Add a ceiling, such as 'args.amount <= 200': above it, it is rejected."
-        yield (*loc, "on_timeout"), _error(message, remedy)
+        yield (*loc, "on_timeout"), defect(message, remedy)
     if rule.ceiling and not approves:
         message = "it means nothing where silence does not approve"
-        yield (*loc, "ceiling"), _warning(message, 'Set on_timeout = "approve", or take it out.')
+        yield (*loc, "ceiling"), warning(message, 'Set on_timeout = "approve", or take it out.')
     if approves and rule.second_step not in {"", "false"}:
         message = "what takes a second step is never approved by silence"
-        yield (*loc, "on_timeout"), _warning(message, "Such a call is rejected at the end.")
+        yield (*loc, "on_timeout"), warning(message, "Such a call is rejected at the end.")
     if rule.ceiling:
         try:
             conditions.check(rule.ceiling, conditions.POLICY_NAMES)
         except ConditionError as error:
             remedy = "For instance: args.amount <= 200."
-            yield (*loc, "ceiling"), _error(str(error).rstrip("."), remedy)
+            yield (*loc, "ceiling"), defect(str(error).rstrip("."), remedy)
 
 
 def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:
     for one in references:
         if one.startswith(ASKED):
             message = f"{one} is the manager of those who were asked before, and this is the first"
-            yield (*loc, "ask"), _error(message, "Ask requester.manager, or move it to a level.")
+            yield (*loc, "ask"), defect(message, "Ask requester.manager, or move it to a level.")
 
 
 def _quorum(settings: Settings, loc: Loc, quorum: Quorum, ask: tuple[str, ...]) -> Iterator[Found]:
@@ -77,7 +96,7 @@ def _quorum(settings: Settings, loc: Loc, quorum: Quorum, ask: tuple[str, ...]) 
     if isinstance(quorum, int) and most is not None and quorum > most:
         message = f"it takes {quorum} yeses, and {most} can be asked at the most"
         remedy = "Ask more people, or lower the quorum: as it is, nothing is ever approved here."
-        yield (*loc, "quorum"), _error(message, remedy)
+        yield (*loc, "quorum"), defect(message, remedy)
 
 
 def _level(
@@ -95,22 +114,22 @@ def _level(
     people = _people(settings, (*ask, *(one for group in groups for one in group.ask)))
     if rules.order is Order.SEQUENCE and quorum == 1 and rules.veto:
         message = "with a quorum of 1 the first approver decides, and nobody else is ever asked"
-        yield (*loc, "order"), _warning(message, 'Set quorum = "all", or order = "any".')
+        yield (*loc, "order"), warning(message, 'Set quorum = "all", or order = "any".')
     if rules.order is Order.SEQUENCE and rules.slack_channel:
         message = "one card in a channel is seen by all of them at once"
         remedy = "They are still heard one after the other; ask each of them to send cards so."
-        yield (*loc, "order"), _warning(message, remedy)
+        yield (*loc, "order"), warning(message, remedy)
     spans = (rules.within, *rules.remind)
     if people and any(span.business for span in spans) and not any(one.hours for one in people):
         message = "nobody who is asked has working hours: it is counted by the clock"
-        yield (*loc, "within"), _warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
+        yield (*loc, "within"), warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
     for span in rules.remind:
         within = rules.within
         # Where one of them is in days and the other in hours, it depends on the hours.
         alike = (span.business, bool(span.days)) == (within.business, bool(within.days))
         if alike and (span.days, span.length) >= (within.days, within.length):
             message = f"{span} is not before the end of the level, {rules.within}"
-            yield (*loc, "remind"), _warning(message, "Nobody is reminded then.")
+            yield (*loc, "remind"), warning(message, "Nobody is reminded then.")
 
 
 def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
@@ -118,11 +137,11 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
     for name in level.channels:
         if name not in known:
             remedy = suggest(name, known)
-            yield (*loc, "channels"), _error(f"{name!r} is no channel", remedy)
+            yield (*loc, "channels"), defect(f"{name!r} is no channel", remedy)
     if (SLACK in level.channels or level.slack_channel) and not settings.slack.enabled:
         key = "slack_channel" if level.slack_channel else "channels"
         remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
-        yield (*loc, key), _error("people are to be asked in Slack", remedy)
+        yield (*loc, key), defect("people are to be asked in Slack", remedy)
 
 
 def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterator[Found]:
@@ -131,10 +150,10 @@ def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterato
     for name in channels:
         if name not in known:
             remedy = suggest(name, known) or f"Name one of {', '.join(known)}."
-            yield loc, _error(f"{name!r} is no channel", remedy)
+            yield loc, defect(f"{name!r} is no channel", remedy)
     if SLACK in channels and not settings.slack.enabled:
         remedy = f"{NO_SLACK}, or take it out: people are told by mail."
-        yield loc, _error("people are to be told in Slack", remedy)
+        yield loc, defect("people are to be told in Slack", remedy)
 
 
 def _most(settings: Settings, ask: Iterable[str]) -> int | None:
@@ -163,11 +182,3 @@ def _people(settings: Settings, ask: Iterable[str]) -> list[Person]:
     for one in ask:
         names |= {*queues.get(one.removeprefix(QUEUE), ())} if one.startswith(QUEUE) else {one}
     return [person for person in settings.people if person.active and person.id in names]
-
-
-def _error(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy)
-
-
-def _warning(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy, severity="warning")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from signoff.cli.config.faults import NO_SLACK, Fault, Loc, suggest
+from signoff.cli.config.faults import (
+    NO_SLACK,
+    Fault,
+    Found,
+    Loc,
+    defect,
+    suggest,
+    unknown_person,
+)
 from signoff.cli.config.settings import Settings
 from signoff.core.directory.absences import circle
 from signoff.core.directory.people import Directory
@@ -16,8 +24,6 @@ from signoff.core.routing.resolve import (
     SLACK_GROUP,
     is_managers,
 )
-
-Found = tuple[Loc, Fault]
 
 _ABOVE = ("requester.manager", "requester.managers", "asked.manager")
 _AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: it is asked whether the calendar can be read
@@ -45,30 +51,22 @@ def reference(settings: Settings, asked: str) -> Fault | None:
     if is_managers(asked):
         if any(person.manager for person in settings.people):
             return None
-        return _error("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
+        return defect("nobody in [[people]] has a manager", 'Add manager = "…" to [[people]].')
     if asked.startswith(SLACK_GROUP):
         remedy = f"{NO_SLACK}, or ask a queue: its members stand in the settings."
-        return None if settings.slack.enabled else _error("a Slack group is to be asked", remedy)
+        return None if settings.slack.enabled else defect("a Slack group is to be asked", remedy)
     if asked.startswith((QUEUE, SCHEDULE)):
         groups = settings.queues if asked.startswith(QUEUE) else settings.schedules
         names = [one.name for one in groups]
         remedy = suggest(name, names) or f"Add a [[{kind}s]] table with this name."
-        return None if name in names else _error(f"{name!r} is not the name of a {kind}", remedy)
+        return None if name in names else defect(f"{name!r} is not the name of a {kind}", remedy)
     people = [person.id for person in settings.people]
     whose, dot, _ = asked.partition(".")
     if dot and asked not in people and f"{whose}.manager" in _ABOVE:
-        return _error(f"{asked!r} names nobody", f"Did you mean '{whose}.manager'?")
+        return defect(f"{asked!r} names nobody", f"Did you mean '{whose}.manager'?")
     queues = [f"{QUEUE}{one.name}" for one in settings.queues]
     schedules = [f"{SCHEDULE}{one.name}" for one in settings.schedules]
-    return _unknown(asked, people, [*queues, *schedules, *_ABOVE])
-
-
-def _unknown(person: str, known: list[str], others: Iterable[str] = ()) -> Fault | None:
-    if person in known:
-        return None
-    known = [*known, *others]
-    remedy = suggest(person, known) or "Add a [[people]] table with this id."
-    return _error(f"{person!r} is not the id of anybody in [[people]]", remedy)
+    return unknown_person(asked, people, others=[*queues, *schedules, *_ABOVE])
 
 
 def _quiet_hours(settings: Settings) -> Iterator[Found]:
@@ -77,7 +75,7 @@ def _quiet_hours(settings: Settings) -> Iterator[Found]:
             remedy = 'Add hours = ["Mon-Fri 09:00-17:00"] and time_zone, or take quiet_hours out.'
             yield (
                 ("people", index, "quiet_hours"),
-                _error(f"{person.id!r} has quiet_hours and no hours: nothing would wait", remedy),
+                defect(f"{person.id!r} has quiet_hours and no hours: nothing would wait", remedy),
             )
 
 
@@ -88,12 +86,12 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
         loc: Loc = ("people", index, "manager")
         if is_managers(person.id) or ":" in person.id:
             message = f"{person.id!r} means something else where policies ask"
-            yield ("people", index, "id"), _error(message, "Choose another id.")
+            yield ("people", index, "id"), defect(message, "Choose another id.")
         if not person.manager:
             continue
         if directory.record(person.manager) is None:
             remedy = suggest(person.manager, known)
-            yield loc, _error(f"{person.manager!r} is nobody's id or address", remedy)
+            yield loc, defect(f"{person.manager!r} is nobody's id or address", remedy)
             continue
         way = [person.id] if person.id not in told else []
         while way and (above := directory.record(_manager(directory, way[-1]))):
@@ -101,7 +99,7 @@ def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
                 round_ = way[way.index(above.id) :]
                 message = f"they are managers of each other: {' → '.join([*round_, above.id])}"
                 loc = ("people", known.index(above.id), "manager")
-                yield loc, _error(message, "Somebody has to be above: take one `manager` out.")
+                yield loc, defect(message, "Somebody has to be above: take one `manager` out.")
             if above.id in way or above.id in told:
                 break
             way.append(above.id)
@@ -121,11 +119,11 @@ def _absences(settings: Settings, directory: Directory) -> Iterator[Found]:
             loc: Loc = ("people", index, "away", number, "delegate")
             if absence.delegate and directory.record(absence.delegate) is None:
                 remedy = suggest(absence.delegate, known)
-                yield loc, _error(f"{absence.delegate!r} is nobody's id or address", remedy)
+                yield loc, defect(f"{absence.delegate!r} is nobody's id or address", remedy)
             elif person.id not in told and (way := circle(directory, person.id, absence)):
                 told.update(way)
                 message = f"on some day they stand in for each other: {' → '.join(way)}"
-                yield loc, _error(message, "Nobody would decide then: name somebody else.")
+                yield loc, defect(message, "Nobody would decide then: name somebody else.")
 
 
 def _group(
@@ -133,17 +131,17 @@ def _group(
 ) -> Iterator[Found]:
     if group.name in {one.name for one in before}:
         message = f"{group.name!r} is already the name of another one"
-        yield (*loc, "name"), _error(message, "Give each a name of its own.")
+        yield (*loc, "name"), defect(message, "Give each a name of its own.")
 
 
 def _members(
     loc: Loc, members: tuple[str, ...], known: list[str], *, twice: bool = False
 ) -> Iterator[Found]:
     for member in members:
-        if fault := _unknown(member, known):
+        if fault := unknown_person(member, known):
             yield loc, fault
     if len(set(members)) < len(members) and not twice:
-        yield loc, _error("somebody is named twice", "Once is enough.")
+        yield loc, defect("somebody is named twice", "Once is enough.")
 
 
 def _calendar(loc: Loc, schedule: Schedule) -> Iterator[Found]:
@@ -154,8 +152,4 @@ def _calendar(loc: Loc, schedule: Schedule) -> Iterator[Found]:
         schedule.on_call(_AT)
     except ValueError as error:
         remedy = "Export it anew, as iCalendar (RFC 5545)."
-        yield (*loc, "ics" if schedule.ics else "calendar"), _error(str(error), remedy)
-
-
-def _error(message: str, remedy: str) -> Fault:
-    return Fault("", message, remedy)
+        yield (*loc, "ics" if schedule.ics else "calendar"), defect(str(error), remedy)

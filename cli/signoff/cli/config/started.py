@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,6 @@ from signoff.core.base.errors import ConfigError
 
 _FILE: Final = "up.json"
 _LOCK: Final = "up.lock"
-_PID: Final = "pid"
 _SETTINGS: Final = "settings"
 
 
@@ -55,13 +53,23 @@ def provide(folder: Path, settings: Mapping[str, Any]) -> None:
         folder: As for `alone`, which has to hold it.
         settings: As a file of settings has them.
     """
-    private_text(folder / _FILE, json.dumps({_PID: os.getpid(), _SETTINGS: settings}))
+    private_text(folder / _FILE, json.dumps({_SETTINGS: settings}))
 
 
 def provided(folder: Path) -> dict[str, Any]:
     """Return what the `signoff up` that runs in this folder provides; nothing if none runs."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads((folder / _FILE).read_text("utf-8"))
-        os.kill(int(found[_PID]), 0)
-        return dict(found[_SETTINGS])
+        text = (folder / _FILE).read_text("utf-8")
+        if _is_held(folder):
+            return dict(json.loads(text)[_SETTINGS])
     return {}
+
+
+def _is_held(folder: Path) -> bool:
+    """Say whether a process holds the folder; what one has left that was killed counts no more."""
+    with (folder / _LOCK).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -16,7 +16,7 @@ from signoff.core.base.moments import read_moment
 from signoff.core.directory.absences import Presence, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory
-from signoff.core.simulation.forecast import Rung, SimulatedAnswer, Timeline
+from signoff.core.simulation.forecast import LevelForecast, SimulatedAnswer, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +104,17 @@ def answers_of(case: Case, cases: Cases) -> list[SimulatedAnswer]:
 
 def _failures(expect: Expectation, timeline: Timeline, zone: ZoneInfo) -> Iterator[str]:
     """Say what is otherwise than expected."""
-    levels = [rung for rung in timeline.rungs if not rung.round]
+    levels = [level for level in timeline.levels if not level.round]
     if expect.policy is not None and expect.policy != timeline.terms.policy:
         yield f"policy: expected {expect.policy!r}, is {timeline.terms.policy!r}{_why(timeline)}"
     if expect.asked is not None:
         yield from _asked(expect.asked, levels)
     for person in expect.never:
-        for rung in timeline.rungs:
-            if person in rung.people:
-                yield f"never: {person} is asked at {_number(rung)}"
+        for level in timeline.levels:
+            if person in level.people:
+                yield f"never: {person} is asked at {_number(level)}"
     if expect.by is not None:
-        channels = {turn.channel for rung in levels for turn in rung.asked}
+        channels = {one.channel for level in levels for one in level.asked}
         if channels != set(expect.by):
             yield f"by: expected {_listed(expect.by)}, is {_listed(sorted(channels))}"
     if expect.reminded is not None and expect.reminded != timeline.reminders:
@@ -140,13 +140,13 @@ def _looks(expect: Expectation, timeline: Timeline, directory: Directory) -> Ite
 
 
 def _moments(
-    expect: Expectation, timeline: Timeline, levels: Sequence[Rung], zone: ZoneInfo
+    expect: Expectation, timeline: Timeline, levels: Sequence[LevelForecast], zone: ZoneInfo
 ) -> Iterator[str]:
     delivered = [
-        min((one.held or rung.at for one in rung.asked), default=rung.at) for rung in levels
+        min((one.held or level.at for one in level.asked), default=level.at) for level in levels
     ]
     for key, texts, are in (
-        ("asked_at", expect.asked_at, [rung.at for rung in levels]),
+        ("asked_at", expect.asked_at, [level.at for level in levels]),
         ("delivered_at", expect.delivered_at, delivered),
     ):
         wanted = are if texts is None else _wanted(texts, timeline.start, zone)
@@ -160,7 +160,7 @@ def _moments(
             yield f"end_at: expected {_shown(end, zone)}, is {ends}"
 
 
-def _asked(wanted: Sequence[Sequence[str]], levels: Sequence[Rung]) -> Iterator[str]:
+def _asked(wanted: Sequence[Sequence[str]], levels: Sequence[LevelForecast]) -> Iterator[str]:
     if len(wanted) != len(levels):
         yield f"asked: expected {_count(wanted)}, there are {_count(levels)}"
     for people, level in zip(wanted, levels, strict=False):
@@ -182,7 +182,7 @@ def _wanted(texts: Sequence[str], start: datetime, zone: ZoneInfo) -> list[datet
     return found
 
 
-def _number(level: Rung) -> str:
+def _number(level: LevelForecast) -> str:
     return f"level {level.level + 1}" + (f" ({level.name})" if level.name else "")
 
 

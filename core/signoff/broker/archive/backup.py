@@ -101,7 +101,9 @@ async def backup(store: Store, file: Path) -> int:
     at, keys = await _read(store)
     part = file.with_name(f"{file.name}.part")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw:
+        # What is there already is an earlier try's, or somebody else's who would read it.
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw:
             with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
                 for line in _lines(at, keys):
                     packed.write(line)

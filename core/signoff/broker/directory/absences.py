@@ -14,7 +14,7 @@ from signoff.broker.freezes import KEY as FREEZES
 from signoff.broker.freezes import read_freezes
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import legible_map
+from signoff.broker.ledger.records import legible
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused
@@ -183,4 +183,4 @@ def _require_possible(
 
 
 def _read(record: tuple[int, str] | None) -> dict[str, Presence]:
-    return legible_map(_RECORD, _KEY, record)
+    return legible(_RECORD, _KEY, record, {})

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import legible_map
+from signoff.broker.ledger.records import legible
 
 Groups = Mapping[str, tuple[str, ...]]
 """Ids of people by the id of a Slack user group."""
@@ -23,7 +23,7 @@ def read_groups(record: tuple[int, str] | None) -> Groups:
     Raises:
         RecordUnreadable: A newer version of Signoff has written it.
     """
-    return legible_map(_RECORD, KEY, record)
+    return legible(_RECORD, KEY, record, {})
 
 
 async def keep_groups(ledger: Ledger, found: Groups) -> bool:

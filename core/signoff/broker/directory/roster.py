@@ -1,11 +1,11 @@
-"""The people and the turns of the queues, as a process has last read them from the ledger."""
+"""The people and the rotations of the queues, as a process has last read them from the ledger."""
 
 from __future__ import annotations
 
 import structlog
 
 from signoff.broker.directory.absences import People
-from signoff.broker.directory.rotation import TurnKeeper
+from signoff.broker.directory.rotation import RotationKeeper
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import RecordUnreadable
 from signoff.core.directory.people import Directory
@@ -14,22 +14,22 @@ log = structlog.get_logger(__name__)
 
 
 class Roster:
-    """The directory and the turns, by which approvals are judged.
+    """The directory and the rotations, by which approvals are judged.
 
     Args:
-        ledger: Has the absences, the groups and the turns.
+        ledger: Has the absences, the groups and the rotations.
         directory: The people as the settings have them.
 
     Attributes:
         directory: The people as of the last `refresh`.
-        turns: The turns of the queues as of then.
+        rotations: The rotations of the queues as of then.
         people: Sets absences.
     """
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self.ledger = ledger
         self.directory = directory
-        self.turns = TurnKeeper({})
+        self.rotations = RotationKeeper({})
         self.people = People(ledger, directory)
 
     async def refresh(self) -> None:
@@ -43,4 +43,4 @@ class Roster:
         except RecordUnreadable as error:
             # Who was away when it could be read still is, and questions go on.
             log.error("roster.absences_unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
-        self.turns = await TurnKeeper.read(self.ledger, self.directory)
+        self.rotations = await RotationKeeper.read(self.ledger, self.directory)

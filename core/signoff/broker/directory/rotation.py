@@ -1,4 +1,4 @@
-"""Turns: when the members of queues were last asked, kept in the ledger."""
+"""Rotations: when the members of queues were last asked, kept in the ledger."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from signoff.core.routing.resolve import take
 _KEYS = "turns:"
 
 
-class TurnKeeper:
-    """The turns of all queues that ask one member at a time, as one process sees them.
+class RotationKeeper:
+    """The rotations of all queues that ask one member at a time, as one process sees them.
 
     Several processes that ask at the same moment may ask the same member: each of them goes on
     through the members separately, so nobody is asked more than once more for each process.
@@ -32,7 +32,7 @@ class TurnKeeper:
 
     @classmethod
     async def read(cls, ledger: Ledger, directory: Directory) -> Self:
-        """Return the turns as they stand; asks nothing where no queue takes turns.
+        """Return the rotations as they stand; asks nothing where every queue asks all.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -46,8 +46,8 @@ class TurnKeeper:
 
         Args:
             change: It writes the approval that the seats are of.
-            seats: Those of the level that begins; who stands in takes the turn of the other.
+            seats: Those of the level that begins; who stands in takes the place of the other.
             now: The present.
         """
-        for queue, member, turn in take(self.known, seats, to_us(now)):
-            change.index(_KEYS + queue, member, turn)
+        for queue, member, place in take(self.known, seats, to_us(now)):
+            change.index(_KEYS + queue, member, place)

@@ -65,7 +65,7 @@ class Wire:
     async def send(self, commands: Sequence[Command], *, durable: bool = False) -> list[Any]:
         """Return the replies; a command that Redis refused has its exception there.
 
-        A caller who is cancelled before his commands have gone out has sent nothing.
+        A caller who is cancelled before their commands have gone out has sent nothing.
 
         Args:
             commands: What to send.
@@ -152,7 +152,11 @@ class Wire:
         """
         why = "no replica of Redis has confirmed it in time"
         for _ in range(_PROOFS):
-            info, reply = replies[-2:]
+            marked, info, reply = replies[-3:]
+            if isinstance(marked, Exception):
+                # Behind the writing a replica has left: it may be the next primary.
+                why = f"Redis has refused to write: {marked}"
+                break
             need = max(1, _attached(info))
             asked, self._replicas = self._replicas, need
             if not isinstance(reply, Exception):

@@ -57,16 +57,20 @@ def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
     return _legible(read_grant, f"grant:{grant_id}", record)
 
 
-def legible_map(
-    kind: TypeAdapter[dict[str, T]], key: str, record: tuple[int, str] | None
-) -> dict[str, T]:
-    """Return the mapping that a record holds, empty where there is no record.
+def legible(kind: TypeAdapter[T], key: str, record: tuple[int, str] | None, empty: T) -> T:
+    """Return what a record of another kind holds.
+
+    Args:
+        kind: What it holds.
+        key: Its key.
+        record: The record, None where there is none.
+        empty: Returned then.
 
     Raises:
         RecordUnreadable: It does not hold what this version can read.
     """
     if record is None:
-        return {}
+        return empty
     return _legible(lambda _, data: read_stored(kind, data), key, record)
 
 

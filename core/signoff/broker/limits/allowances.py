@@ -7,15 +7,15 @@ from collections.abc import Callable
 from datetime import datetime
 
 import structlog
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from signoff.broker.effects import settle
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.base.errors import RecordUnreadable
-from signoff.core.base.model import read_stored, stored_json
+from signoff.core.base.model import stored_json
 from signoff.core.policies.allowance import Allowance, Rate
 from signoff.core.routing.selection import Choice
 
@@ -87,13 +87,8 @@ class Allowances:
         """Add one call to the allowance of a policy in a change, if the rate allows it."""
         key = allowance_key(policy)
         record = await self._ledger.raw(key)
-        version, known = record or (0, "")
-        try:
-            before = read_stored(_ALLOWANCE, known) if known else Allowance()
-        except ValidationError as error:
-            raise RecordUnreadable(key, str(error)) from error
-        after = before.take(rate, now_ms)
+        after = legible(_ALLOWANCE, key, record, Allowance()).take(rate, now_ms)
         if after is None:
             return False
-        change.put_raw(key, stored_json(after), was=version, ttl=rate.period)
+        change.put_raw(key, stored_json(after), was=record[0] if record else 0, ttl=rate.period)
         return True

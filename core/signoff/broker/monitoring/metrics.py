@@ -80,6 +80,11 @@ def _define(
 _C, _G, _H = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 LEDGER: Final = "ledger"
 
+
+def _measured(name: str, text: str, *labels: str) -> Metric:
+    return _define(_G, name, text, *labels, of=LEDGER)
+
+
 INFO = _define(_G, "info", "1; the labels name the version and the process.", "version", "kind")
 
 # -- counted where it happens ------------------------------------------------------------------
@@ -160,66 +165,31 @@ TURNS = _define(_G, "agent_turns_running", "Turns that run in this process now."
 
 # -- read from the ledger when a gateway is scraped -------------------------------------------
 
-LEDGER_UP = _define(_G, "ledger_up", "Whether Redis answered this scrape.", of=LEDGER)
-PENDING = _define(
-    _G,
-    "approvals_pending",
-    "Pending approvals; policy is empty until routed.",
-    "policy",
-    of=LEDGER,
+LEDGER_UP = _measured("ledger_up", "Whether Redis answered this scrape.")
+PENDING = _measured(
+    "approvals_pending", "Pending approvals; policy is empty until routed.", "policy"
 )
-OLDEST = _define(
-    _G,
-    "approvals_oldest_seconds",
-    "Age of the oldest pending approval.",
-    "policy",
-    of=LEDGER,
+OLDEST = _measured("approvals_oldest_seconds", "Age of the oldest pending approval.", "policy")
+QUEUED = _measured("queue_approvals_pending", "Pending approvals of a queue of people.", "queue")
+DEPTH = _measured(
+    "stage_items", "Work items of a stage, leased and postponed ones included.", "stage"
 )
-QUEUED = _define(
-    _G, "queue_approvals_pending", "Pending approvals of a queue of people.", "queue", of=LEDGER
-)
-DEPTH = _define(
-    _G,
-    "stage_items",
-    "Work items of a stage, leased and postponed ones included.",
-    "stage",
-    of=LEDGER,
-)
-READY = _define(
-    _G, "stage_ready_items", "Work items of a stage that could be claimed now.", "stage", of=LEDGER
-)
-AGE = _define(
-    _G,
+READY = _measured("stage_ready_items", "Work items of a stage that could be claimed now.", "stage")
+AGE = _measured(
     "stage_age_seconds",
     "How long the oldest work item of a stage could have been claimed already.",
     "stage",
-    of=LEDGER,
 )
-LAG = _define(
-    _G,
-    "timers_lag_seconds",
-    "How late the oldest reminder, escalation or deadline is.",
-    of=LEDGER,
+LAG = _measured("timers_lag_seconds", "How late the oldest reminder, escalation or deadline is.")
+PROCESSES = _measured("processes", "Processes with a heartbeat in the last 15 seconds.", "kind")
+RECORDS = _measured(
+    "ledger_records", "Records in the ledger: runs, approvals, audit entries.", "kind"
 )
-PROCESSES = _define(
-    _G, "processes", "Processes with a heartbeat in the last 15 seconds.", "kind", of=LEDGER
-)
-RECORDS = _define(
-    _G,
-    "ledger_records",
-    "Records in the ledger: runs, approvals, audit entries.",
-    "kind",
-    of=LEDGER,
-)
-MEMORY = _define(_G, "redis_memory_bytes", "Memory that Redis uses.", of=LEDGER)
-MEMORY_LIMIT = _define(
-    _G, "redis_memory_limit_bytes", "Its maxmemory; 0 means no limit.", of=LEDGER
-)
-REDIS_WRITES = _define(
-    _G,
+MEMORY = _measured("redis_memory_bytes", "Memory that Redis uses.")
+MEMORY_LIMIT = _measured("redis_memory_limit_bytes", "Its maxmemory; 0 means no limit.")
+REDIS_WRITES = _measured(
     "redis_persistence_ok",
     "Whether the last writes of Redis to its append-only file and snapshot succeeded.",
-    of=LEDGER,
 )
 
 

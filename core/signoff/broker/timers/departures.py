@@ -34,7 +34,7 @@ class Departures:
     only those that have started last judge who has left.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
     """
 
     def __init__(self, roster: Roster) -> None:
@@ -102,7 +102,7 @@ class Departures:
             work = [one for one in approvals if self._concerns(one, now)]
             change = Change()
             for each in work:
-                change.send(AskOthers(approval=each.id, turn=each.turn))
+                change.send(AskOthers(approval=each.id, level_key=each.level_key))
             if work:
                 await self._ledger.commit(change)
                 log.info("departures.noticed", approvals=[each.id for each in work])
@@ -112,7 +112,7 @@ class Departures:
     def _concerns(self, approval: Approval, now: datetime) -> bool:
         """Say whether somebody of an approval has gone, or is back."""
         roster = self._roster
-        after, _ = stand_in(approval, roster.directory, now=now, turns=roster.turns.known)
+        after, _ = stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
         return after is not approval
 
 

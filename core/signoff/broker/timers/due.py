@@ -20,7 +20,7 @@ class Due:
     """Makes the changes that are due.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
         cards: Makes cards, where the channels are at hand: when a level begins because another is
             over, its cards are then in the same commit. Elsewhere the stage `route` makes them.
     """
@@ -42,20 +42,24 @@ class Due:
         """
         if not is_due(approval, now):
             return None
-        turns = self._roster.turns
-        after, events = advance(approval, self._roster.directory, now=now, turns=turns.known)
+        rotations = self._roster.rotations
+        after, events = advance(
+            approval, self._roster.directory, now=now, rotations=rotations.known
+        )
         receipts = self._roster.ledger.receipts
         if after.state is State.APPROVED and receipts is not None and not receipts.signs:
             # Silence approves here, and only a process with the private key can say so.
             return None
         after = self._roster.ledger.sealed(after, events)
-        begins = after.turn != approval.turn
+        begins = after.level_key != approval.level_key
         try:
-            return moved(Change(), approval, after, events, run, turns=turns, cards=self._cards)
+            return moved(
+                Change(), approval, after, events, run, rotations=rotations, cards=self._cards
+            )
         except Exception as error:
             if self._cards is None or not begins:
                 raise
             # A level begins at its time whatever its cards are; the stage `route` goes on trying
             # to make them, and tells when it cannot.
             log.exception("timers.no_cards", approval=approval.id, error=str(error))
-            return moved(Change(), approval, after, events, run, turns=turns)
+            return moved(Change(), approval, after, events, run, rotations=rotations)

@@ -1,4 +1,4 @@
-"""The sweep: everything that is due, in batches, each approval by a commit of its own."""
+"""Everything that is due, in batches, each approval by a commit of its own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _ROUNDS: Final = 20
 class DueApprovals:
     """Does what is due.
 
-    Any number of processes may sweep the same ledger. Each claims a batch for itself, and whatever
+    Any number of processes may work on the same ledger. Each claims a batch for itself, and what
     it does is a compare-and-set: an approval that was claimed twice, because a lease ran out, is
     moved once.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
         cards: Makes cards, where the channels are at hand; see `Due`.
         batch: How many approvals to claim at a time.
         lease: For how many seconds nobody else gets them.

@@ -1,4 +1,4 @@
-"""How late the timers are: the first sign that nobody sweeps, or too few."""
+"""How late the timers are: the first sign that too few processes run them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signoff.core.approvals.approval import State
 from signoff.core.base.durations import format_duration
 
 BOUND: Final = timedelta(minutes=1)
-"""What is later than this is worth a warning: a sweep begins every half second."""
+"""What is later than this is worth a warning: they look every half second."""
 
 _LOOK = 50
 

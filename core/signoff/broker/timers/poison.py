@@ -75,7 +75,7 @@ async def note_failures(
             log.error("timers.poisoned", approval=approval_id, tries=tries, error=problem)
             run = approval.origin.run if approval is not None else ""
             why = f"what is due cannot be done, tried {tries} times: {problem}"
-            told = Event(what=What.STUCK, at=now, approval=approval_id, run=run, by="deadline")
+            told = Event(what=What.POISONED, at=now, approval=approval_id, run=run, by="deadline")
             change.note([told.model_copy(update={"why": why})])
             rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
             letter = {"stage": "timers", "id": approval_id, "problem": problem}

@@ -1,4 +1,4 @@
-"""The clockwork: what has become due, and bells that nobody heard.
+"""The reconciler: does what has become due, and rings doorbells again that nobody answered.
 
 Any number of processes may run it and none is special: what is due is claimed under a lease, and
 every step is a compare-and-set.
@@ -28,7 +28,7 @@ class Reconciler:
     """Works through the due index and rings where work waits.
 
     Args:
-        roster: The people and the turns.
+        roster: The people and the rotations.
         cards: Makes cards, where the channels are at hand; see `Due`.
         cycle: Seconds between two looks.
         lease: Seconds after which others take up what a process that died had claimed.

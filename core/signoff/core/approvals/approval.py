@@ -69,7 +69,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
-from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, turn_of
+from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, level_key_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
 __all__ = [
@@ -293,9 +293,9 @@ class Approval(Value):
         return "" if "expected ToolConfirmation payload" in self.hint else self.hint
 
     @property
-    def turn(self) -> str:
-        """The present level, as a text: see `signoff.core.policies.levels.turn_of`."""
-        return turn_of(self.level, self.round)
+    def level_key(self) -> str:
+        """The present level, as a text: see `signoff.core.policies.levels.level_key_of`."""
+        return level_key_of(self.level, self.round)
 
     @property
     def is_last_level(self) -> bool:
@@ -421,25 +421,25 @@ class Approval(Value):
 
     @property
     def given(self) -> tuple[Vote, ...]:
-        """The approvals of earlier stages."""
+        """The approvals of earlier phases."""
         return tuple(
             one
             for one in self.votes
             if self.terms is not None
             and one.verdict is Verdict.APPROVE
-            and not self.terms.same_stage(one.level, self.level)
+            and not self.terms.same_phase(one.level, self.level)
         )
 
     @property
     def passed(self) -> bool:
-        """Whether its stage has approved it, and the next one is to be asked."""
+        """Whether its phase has approved it, and the next one is to be asked."""
         if self.state is not State.PENDING or self.terms is None:
             return False
         return self.ballot.reached and (not self._covered or bool(self.behind))
 
     @property
     def behind(self) -> tuple[tuple[int, int], ...]:
-        """The levels of which one is asked when its stage has approved."""
+        """The levels of which one is asked when its phase has approved."""
         if self.terms is None:
             return ()
         return tuple(self.terms.behind(self.level, self.round, covered=self._covered))
@@ -703,7 +703,7 @@ class Approval(Value):
         self._must_be_pending("ask")
         seats = self.seats
         if terms is not self.terms and start is not None:
-            # The people asked so far could not be reached, and may still answer; a stage that has
+            # The people asked so far could not be reached, and may still answer; a phase that has
             # approved has no more to say.
             passed = self.passed
             seats = tuple(
@@ -717,7 +717,7 @@ class Approval(Value):
             terms = terms.shown_like(self.terms).telling_as(self.terms)
             terms = terms.model_copy(update={"at_least": at_least})
         begun = start or Start(0, 0, (), now + terms.within.by_the_clock)
-        here: list[JsonValue] = [one.key for one in asked if one.turn == begun.turn]
+        here: list[JsonValue] = [one.key for one in asked if one.level_key == begun.level_key]
         more: dict[str, JsonValue] = {"policy": terms.policy, "people": here}
         if terms.second_step:
             more["second_step"] = True
@@ -748,7 +748,7 @@ class Approval(Value):
             if called := self.terms.called(self.level):
                 more["level"] = called
         event = self.note(What.ASKED, now=now, by="router", more=more)
-        asked = with_cards(self.asked, fresh, self.turn)
+        asked = with_cards(self.asked, fresh, self.level_key)
         return self.model_copy(update={"asked": asked}), (event,)
 
     def escalate(
@@ -775,24 +775,24 @@ class Approval(Value):
         return self._begin(start, seats, now=now), (event,)
 
     def pass_on(self, start: Start, *, now: datetime, notes: Sequence[str] = ()) -> Moved:
-        """Go on to the next stage, because this one has approved; see `escalation.pass_on`.
+        """Go on to the next phase, because this one has approved; see `escalation.pass_on`.
 
-        Approvals of earlier stages count there as well, unless the policy asks people twice.
+        Approvals of earlier phases count there as well, unless the policy asks people twice.
 
         Raises:
-            IllegalMove: Its stage has not approved it, or is the last.
+            IllegalMove: Its phase has not approved it, or is the last.
         """
         if not self.passed or self.terms is None:
-            raise IllegalMove(f"Approval {self.id} has no stage to go on to.")
+            raise IllegalMove(f"Approval {self.id} has no phase to go on to.")
         more, by = self._beginning(self.terms, start), self.votes[-1].by
         event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
-        # Nobody of a stage that is over may answer at the next, unless they are asked there.
+        # Nobody of a phase that is over may answer at the next, unless they are asked there.
         seats = [one for one in self.seats if one.level != STAYS]
         begun, counted = self._begin(start, seats, now=now).count_earlier(now=now)
         return begun, (event, *counted)
 
     def count_earlier(self, *, now: datetime) -> Moved:
-        """Count the approvals of earlier stages that people of this level have given."""
+        """Count the approvals of earlier phases that people of this level have given."""
         if self.terms is None or self.terms.ask_twice:
             return self, ()
         said, events, after = {one.by: one for one in self.given}, list[Event](), self
@@ -804,7 +804,7 @@ class Approval(Value):
             place = {"level": self.level, "round": self.round, "stands_for": person}
             votes = (*after.votes, vote.model_copy(update=place))
             after = after.model_copy(update={"votes": votes})
-            why = "has approved it at an earlier stage, which counts here as well"
+            why = "has approved it in an earlier phase, which counts here as well"
             yes, of = len(after.ballot.yes), after.ballot.need
             more: dict[str, JsonValue] = {"verdict": "approve", "yes": yes, "of": of}
             events.append(self.note(What.VOTED, now=now, by=person, why=why, more=more))
@@ -1519,7 +1519,7 @@ class Approval(Value):
             verdict=verdict,
             decision=said,
         )
-        # An approval of an earlier stage stands, whatever the same person answers here.
+        # An approval of an earlier phase stands, whatever the same person answers here.
         given = self.given
         others = tuple(one for one in self.votes if one.by != said.by or one in given)
         after = self.model_copy(

@@ -34,7 +34,7 @@ def is_reachable(approval: Approval) -> bool:
     return any(
         not (asked.problem or (moves_on and asked.away))
         for asked in approval.asked
-        if (asked.person in awaited if asked.person else asked.turn == approval.turn)
+        if asked.is_for(awaited, approval.level_key)
     )
 
 
@@ -46,7 +46,9 @@ def unreached(approval: Approval) -> tuple[str, ...]:
     """
     terms = approval.terms
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
-    place = [one for one in approval.asked if not one.person and one.turn == approval.turn]
+    place = [
+        one for one in approval.asked if not one.person and one.level_key == approval.level_key
+    ]
     found = []
     for person in approval.ballot.awaited:
         cards = [*(one for one in approval.asked if one.person == person), *place]
@@ -65,7 +67,7 @@ def can_be_met(approval: Approval) -> bool:
 
 def is_short(was: Approval, approval: Approval) -> bool:
     """Say whether too few can answer since what has just happened at a level, such as a no."""
-    return was.turn == approval.turn and can_be_met(was) and not can_be_met(approval)
+    return was.level_key == approval.level_key and can_be_met(was) and not can_be_met(approval)
 
 
 def delivered(

@@ -36,7 +36,7 @@ class What(StrEnum):
     REMINDED = "reminded"
     ESCALATED = "escalated"
     PASSED = "passed"
-    STUCK = "stuck"
+    POISONED = "stuck"
     GRANTED = "granted"
     GRANT_USED = "grant_used"
     GRANT_REVOKED = "grant_revoked"

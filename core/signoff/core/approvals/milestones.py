@@ -22,7 +22,7 @@ class Milestone(StrEnum):
     OPENED = "opened"
     """People are asked."""
     PASSED = "passed"
-    """A stage has approved, and the next one is asked."""
+    """A phase has approved, and the next one is asked."""
     ESCALATED = "escalated"
     """Others are asked, because nobody decided in time or nobody was reached."""
     OVERDUE = "overdue"
@@ -82,7 +82,7 @@ def milestone_of(was: Approval, after: Approval) -> Milestone | None:
         return Milestone.ENDED
     if was.since is None:
         return Milestone.OPENED
-    if after.turn != was.turn:
+    if after.level_key != was.level_key:
         passed = len(after.given) > len(was.given)
         return Milestone.PASSED if passed else Milestone.ESCALATED
     if was.deadline is not None and after.deadline is None and after.stays_open:
@@ -90,15 +90,15 @@ def milestone_of(was: Approval, after: Approval) -> Milestone | None:
     return None
 
 
-def is_over(approval: Approval, milestone: Milestone, turn: str) -> bool:
+def is_over(approval: Approval, milestone: Milestone, level_key: str) -> bool:
     """Say whether something has happened since, so that a milestone is no news any more.
 
     Args:
         approval: As it stands.
         milestone: What people were to be told about.
-        turn: The level at which that was; see `Approval.turn`.
+        level_key: The level at which that was; see `Approval.level_key`.
     """
-    gone = approval.state is not State.PENDING or approval.turn != turn
+    gone = approval.state is not State.PENDING or approval.level_key != level_key
     return milestone in _PASSING and gone
 
 

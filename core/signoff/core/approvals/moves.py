@@ -203,7 +203,7 @@ class Confirm(Move):
     """Take the second step of an approval; see `Approval.confirm`.
 
     Attributes:
-        mark: `two_step.mark_of` the first step that the person was shown.
+        mark: `parts.mark_of` the first step that the person was shown.
     """
 
     name: ClassVar[str] = "confirm"
@@ -242,7 +242,7 @@ class Cancel(Withdraw):
 
 @dataclass(frozen=True, slots=True)
 class Claim(Move):
-    """Reserve the decision; see `Approval.claim`.
+    """Reserve the decision; see `collaboration.claim`.
 
     Attributes:
         length: For how long; None is as the queue says in which the person is asked.
@@ -259,7 +259,7 @@ class Claim(Move):
 
 @dataclass(frozen=True, slots=True)
 class Release(Move):
-    """Give a claim back; see `Approval.release`."""
+    """Give a claim back; see `collaboration.release`."""
 
     name: ClassVar[str] = "release"
     announced: ClassVar[bool] = True
@@ -272,7 +272,7 @@ class Release(Move):
 
 @dataclass(frozen=True, slots=True)
 class Reassign(Move):
-    """Give a place to another person; see `Approval.reassign`.
+    """Give a place to another person; see `collaboration.reassign`.
 
     Attributes:
         of: Whose place.
@@ -302,7 +302,7 @@ class Reassign(Move):
 
 @dataclass(frozen=True, slots=True)
 class AskBack(Move):
-    """Ask the requester a question; see `Approval.ask_back`."""
+    """Ask the requester a question; see `collaboration.ask_back`."""
 
     name: ClassVar[str] = "ask"
     announced: ClassVar[bool] = True
@@ -315,7 +315,7 @@ class AskBack(Move):
 
 @dataclass(frozen=True, slots=True)
 class AnswerBack(Move):
-    """Answer, as the requester, what somebody has asked; see `Approval.answer_back`."""
+    """Answer, as the requester, what somebody has asked; see `collaboration.answer_back`."""
 
     name: ClassVar[str] = "answer"
     announced: ClassVar[bool] = True
@@ -328,7 +328,7 @@ class AnswerBack(Move):
 
 @dataclass(frozen=True, slots=True)
 class Comment(Move):
-    """Comment for all who see the card; see `Approval.comment`."""
+    """Comment for all who see the card; see `collaboration.comment`."""
 
     name: ClassVar[str] = "comment"
     announced: ClassVar[bool] = True
@@ -341,7 +341,7 @@ class Comment(Move):
 
 @dataclass(frozen=True, slots=True)
 class Extend(Move):
-    """Move the deadline; see `Approval.extend`.
+    """Move the deadline; see `collaboration.extend`.
 
     Attributes:
         by: By how much.
@@ -362,7 +362,7 @@ class Extend(Move):
 
 @dataclass(frozen=True, slots=True)
 class Remind(Move):
-    """Remind those whose answer is awaited; see `Approval.remind_now`."""
+    """Remind those whose answer is awaited; see `collaboration.remind_now`."""
 
     name: ClassVar[str] = "remind"
     announced: ClassVar[bool] = True

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from pydantic import Field, JsonValue
 
-from signoff.core.base.model import Value
+from signoff.core.base.model import BY_NAME_OR_ALIAS, Value
+from signoff.core.policies.levels import LevelKey
 
 INPUT: Final = "adk_request_input"
 """The name of a request for input: in ADK's session, in policies and in digests."""
@@ -114,10 +115,12 @@ class Asked(Value):
             ``updated``, ``lost``.
         copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
             earlier level at which the same person was asked.
-        turn: The level at which this was asked; see `Approval.turn`.
+        level_key: The level at which this was asked; see `Approval.level_key`.
         shown: How much of the call the card shows.
         bundle: The id of the bundle that lists it in the place of a card of its own, "" for none.
     """
+
+    model_config = BY_NAME_OR_ALIAS
 
     person: str
     channel: str
@@ -127,7 +130,7 @@ class Asked(Value):
     away: str = ""
     copy_state: str = ""
     copies: tuple[str, ...] = ()
-    turn: str = ""
+    level_key: LevelKey = ""
     shown: Shown = Shown.UNKNOWN
     bundle: str = ""
 
@@ -135,6 +138,10 @@ class Asked(Value):
     def key(self) -> str:
         """Who this is, among those who are asked through one channel."""
         return self.person or f"#{self.address}"
+
+    def is_for(self, people: Collection[str], level_key: str) -> bool:
+        """Say whether it asks one of these people, or all who are asked at this level."""
+        return self.person in people if self.person else self.level_key == level_key
 
 
 class Report(Value):
@@ -337,7 +344,7 @@ def mark_of(step: Decision) -> str:
     return hashlib.sha256(step.model_dump_json().encode()).hexdigest()[:32]
 
 
-def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tuple[Asked, ...]:
+def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], level_key: str) -> tuple[Asked, ...]:
     """Return who is asked once the cards of a level are delivered too.
 
     People who were asked before by the same channel get another card; the receipt of the first one
@@ -346,7 +353,7 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tup
     Args:
         asked: Who was asked before.
         fresh: Who is asked now.
-        turn: The level of the fresh ones; see `Approval.turn`.
+        level_key: The level of the fresh ones; see `Approval.level_key`.
     """
     cards = {(one.key, one.channel): one for one in asked}
     for one in fresh:
@@ -354,7 +361,9 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], turn: str) -> tup
         # A bundle is no card of this approval: whatever becomes of it, the others stay listed.
         card = was.receipt if was is not None and not was.bundle else ""
         copies = (*was.copies, *filter(None, [card])) if was is not None else ()
-        cards[one.key, one.channel] = one.model_copy(update={"copies": copies, "turn": turn})
+        cards[one.key, one.channel] = one.model_copy(
+            update={"copies": copies, "level_key": level_key}
+        )
     return tuple(cards.values())
 
 

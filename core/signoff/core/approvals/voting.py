@@ -270,14 +270,14 @@ def count(
         terms: The rules; None before the approval is routed.
         here: The index of the level, and how often the levels have been gone through.
         seats: The seats of this level and of earlier ones.
-        votes: The votes of all levels, at most one for each person and stage.
+        votes: The votes of all levels, at most one for each person and phase.
         own: The ids of the people who are asked, where there are no seats.
     """
     level = here[0]
     stays = terms is not None and terms.stays(level)
 
     def counts(other: int) -> bool:
-        return stays and terms is not None and other >= 0 and terms.same_stage(other, level)
+        return stays and terms is not None and other >= 0 and terms.same_phase(other, level)
 
     ours = [one for one in seats if (one.level, one.round) == here]
     mine = [one.person for one in ours] or list(own)

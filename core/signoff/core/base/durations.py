@@ -157,6 +157,18 @@ def parse_span(value: object) -> Span:
     return span
 
 
+def parse_length(text: str) -> timedelta:
+    """Read a length of time by the clock.
+
+    Raises:
+        ValueError: It is no duration, or one of working time.
+    """
+    span = parse_span(text)
+    if span.business:
+        raise ValueError("this is time by the clock: leave out `business`")
+    return span.length
+
+
 def _business(text: str) -> Span:
     whole = parse_duration(text)
     parts = _PART.findall(text.replace(" ", ""))

@@ -13,7 +13,7 @@ SignoffError
 │   │   ├── NotYourTurn         others are asked first
 │   │   ├── Escalated           the level of the person is over, and another one is asked
 │   │   ├── AlreadyDecided
-│   │   ├── TooLate             after the deadline, also if no sweeper has run
+│   │   ├── TooLate             after the deadline, also if no timer has run
 │   │   ├── Claimed             somebody else has reserved the decision for a while
 │   │   ├── MoveRefused         a claim, a question, … that is not possible, or not theirs
 │   │   │   └── SecondFactorNeeded  it gives away a decision that takes a second factor
@@ -146,7 +146,7 @@ class NotAnApprover(DecisionRefused):
 
 
 class OwnRequest(DecisionRefused):
-    """The person asked for this himself, or owns the agent that asks."""
+    """The person has asked for this, or owns the agent that asks."""
 
 
 class NotYourTurn(DecisionRefused):

@@ -39,6 +39,12 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+BY_NAME_OR_ALIAS: Final = ConfigDict(
+    validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+)
+"""For models with fields that are called otherwise in records."""
+
+
 def read_stored(kind: TypeAdapter[T], text: str) -> T:
     """Return what a stored record holds, with the fields that a later version has added to it.
 

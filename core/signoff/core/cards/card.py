@@ -381,12 +381,12 @@ def _level(approval: Approval) -> str:
 
 def escalated(approval: Approval, directory: Directory) -> str:
     """Say who was asked before, for how long, and why it is here now; "" where nobody was."""
-    before = [one for one in approval.asked if one.turn != approval.turn]
+    before = [one for one in approval.asked if one.level_key != approval.level_key]
     terms, since = approval.terms, approval.since
     if approval.state is not State.PENDING or terms is None or since is None or not before:
         return ""
-    level, round_ = level_of(before[-1].turn), approval.round
-    if not terms.same_stage(level, approval.level):
+    level, round_ = level_of(before[-1].level_key), approval.round
+    if not terms.same_phase(level, approval.level):
         given = [_name(vote.by, directory) for vote in approval.given]
         return f"Approved before by {named(given)}. It takes your approval as well."
     here = [seat for seat in approval.seats if (seat.level, seat.round) == (level, round_)]

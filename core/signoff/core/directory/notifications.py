@@ -10,7 +10,7 @@ class NotifyOn(StrEnum):
     """About what the requester is told."""
 
     WAITING = "waiting"
-    """That it waits, and for whom: when people are asked, and when the next stage is."""
+    """That it waits, and for whom: when people are asked, and when the next phase is."""
     ESCALATED = "escalated"
     """That nobody decided in time: it went on to others, or stays open although it is overdue."""
     DECIDED = "decided"

@@ -15,7 +15,7 @@ from signoff.core.base.model import Value
 QUEUE: Final = "queue:"
 """The prefix of a reference to a queue: ``queue:finance``."""
 
-Turns = Mapping[str, Mapping[str, float]]
+Rotations = Mapping[str, Mapping[str, float]]
 """By queue and id of a member: a number that is larger, the later the member was last asked."""
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -56,23 +56,23 @@ class Queue(Value):
     limits: Limits = Field(default_factory=dict)
     claim: Duration = timedelta(minutes=30)
 
-    def in_turn(self, turns: Mapping[str, float]) -> Sequence[str]:
+    def in_order(self, last_asked: Mapping[str, float]) -> Sequence[str]:
         """Return the members in the order in which they are tried.
 
         Args:
-            turns: When each was last asked; who is missing never was.
+            last_asked: When each was; who is missing never was.
         """
         never = float("-inf")
         match self.pick:
             case Pick.EVERYONE:
                 return self.members
             case Pick.LEAST_RECENT:
-                return sorted(self.members, key=lambda one: turns.get(one, never))
+                return sorted(self.members, key=lambda one: last_asked.get(one, never))
             case Pick.ROUND_ROBIN:
                 # Who has left the queue has no place in its order any more.
                 last = max(
-                    range(len(self.members)), key=lambda at: turns.get(self.members[at], never)
+                    range(len(self.members)), key=lambda at: last_asked.get(self.members[at], never)
                 )
-                if self.members[last] not in turns:
+                if self.members[last] not in last_asked:
                     return self.members
                 return (*self.members[last + 1 :], *self.members[: last + 1])

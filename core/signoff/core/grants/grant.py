@@ -348,8 +348,8 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
     own = {seat.person for seat in seats if seat.level == begun and not seat.instead_of}
     if seats and person not in own:
         raise GrantRefused(
-            "Only who is asked first, and for himself, can approve calls in advance: a grant that "
-            f"{person} gave would decide nothing."
+            "Only people who are asked first, and for themselves, can approve calls in advance: a "
+            f"grant that {person} gave would decide nothing."
         )
     return rules
 
@@ -372,7 +372,7 @@ def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
     if person not in rules.who:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)
-    if len(terms.stages) > 1 or several:
+    if len(terms.phases) > 1 or several:
         raise GrantRefused("What takes more than one yes is approved one by one.")
     if terms.second_step or approval.in_two_steps:
         raise GrantRefused("A call that takes two steps is approved one by one.")

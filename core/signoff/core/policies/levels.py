@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BeforeValidator,
     Field,
     ValidationInfo,
@@ -19,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
-from signoff.core.base.model import Value
+from signoff.core.base.model import BY_NAME_OR_ALIAS, Value
 
 MANAGERS: Final = "requester.managers"
 """In `ask`: all managers above the requester, one after the other; each has to approve."""
@@ -190,28 +191,41 @@ def _chain_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]
     return f"with {key} one person is asked at a time: take quorum out" * (asking.quorum != 1)
 
 
+PhaseName = Annotated[
+    str,
+    Field(
+        max_length=64,
+        validation_alias=AliasChoices("phase", "stage"),
+        serialization_alias="stage",
+    ),
+]
+"""In records it is `stage`, which the last release reads and writes; so are its settings read."""
+
+
 class Level(Asking):
     """One level. Unset keys are inherited from the policy.
 
     Attributes:
         name: Shown on the card. The default is its number: "level 2".
         ask: The approvers: ids of people, ``requester.manager``, ``requester.manager.manager``,
-            ``requester.managers`` (all up to the top, as stages), ``asked.manager`` (of the people
+            ``requester.managers`` (all up to the top, as phases), ``asked.manager`` (of the people
             asked at the level before), ``queue:NAME``, ``schedule:NAME``,
             ``slack-group:S012AB3CD``. They are resolved when the level starts.
         all_of: Groups that are asked side by side, in place of `ask`; each must approve. People in
             several groups count in each.
         earlier: Whether approvers of earlier levels may still answer.
-        stage: The stage of this level, such as ``"manager"`` or ``"board"``. Levels of a stage
-            stand together. Each stage must approve before the next one is asked.
+        phase: The phase of this level, such as ``"manager"`` or ``"board"``. Levels of a phase
+            stand together. Each phase must approve before the next one is asked.
         inform: People who are told, besides those of the policy, from when this level starts.
     """
+
+    model_config = BY_NAME_OR_ALIAS
 
     name: str = Field(default="", max_length=64)
     all_of: Groups = ()
     ask: tuple[str, ...] = Field(default=(), validate_default=True)
     earlier: Earlier = Earlier.LEAVE
-    stage: str = Field(default="", max_length=64)
+    phase: PhaseName = ""
     inform: Informed = ()
 
     @field_validator("ask", mode="after")
@@ -234,7 +248,7 @@ class Level(Asking):
 
     @property
     def is_chain(self) -> bool:
-        """Whether it stands for several stages, one for each manager."""
+        """Whether it stands for several phases, one for each manager."""
         return bool(self.until) or MANAGERS in self.ask
 
     @property
@@ -248,6 +262,10 @@ class Level(Asking):
         """Return the level with what it does not say filled in from its policy."""
         unset = Asking.model_fields.keys() - self.model_fields_set
         return self.model_copy(update={name: getattr(base, name) for name in unset})
+
+
+LevelKey = Annotated[str, Field(alias="turn")]
+"""See `level_key_of`. In records it is `turn`, which the last release reads and writes."""
 
 
 class Seat(Value):
@@ -306,9 +324,9 @@ class Start:
     informed: tuple[str, ...] = ()
 
     @property
-    def turn(self) -> str:
-        """See `turn_of`."""
-        return turn_of(self.level, self.round)
+    def level_key(self) -> str:
+        """See `level_key_of`."""
+        return level_key_of(self.level, self.round)
 
     def without(self, people: Collection[str]) -> Start:
         """Return the same level without the seats of some people."""
@@ -320,11 +338,11 @@ class Start:
         return replace(self, round=round_, seats=seats)
 
 
-def turn_of(level: int, round_: int) -> str:
+def level_key_of(level: int, round_: int) -> str:
     """Return what stands for one going of one level: "" for the first level at the beginning."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
 
 
-def level_of(turn: str) -> int:
-    """Return the index of the level that `turn_of` stands for."""
-    return int(turn.partition(".")[2] or 0)
+def level_of(level_key: str) -> int:
+    """Return the index of the level that `level_key_of` stands for."""
+    return int(level_key.partition(".")[2] or 0)

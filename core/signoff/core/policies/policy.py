@@ -165,7 +165,7 @@ class Rules(Asking):
         grants: Who may approve calls like it in advance, and how far; None lets nobody do so.
         break_glass: The ids of people who may run a frozen or unanswered call alone, with a reason.
             All who are asked are told. Empty means nobody.
-        ask_twice: Whether people who have approved at an earlier stage are asked again at a later
+        ask_twice: Whether people who have approved in an earlier phase are asked again at a later
             one. Otherwise their yes counts there as well.
         title: What the request is called: ``"Reimburse {args.amount:money EUR} for
             {args.purpose}"``. Subjects, lists, notifications and cards begin with it. Placeholders
@@ -250,7 +250,7 @@ class Routing(Rules):
         return value
 
     @model_validator(mode="after")
-    def _stages_in_order(self) -> Self:
+    def _phases_in_order(self) -> Self:
         levels = [level.over(self) for level in self.levels]
         faults = [form_fault(one, one.ask, one.all_of) for one in levels]
         if not levels and (self.ask or self.all_of):
@@ -258,10 +258,10 @@ class Routing(Rules):
         if why := next(filter(None, faults), ""):
             raise ValueError(why)
         chains = [one for one in levels if one.is_chain]
-        stages = [one.stage for one in levels]
-        if any(stages.count(one.stage) > 1 for one in chains):
+        phases = [one.phase for one in levels]
+        if any(phases.count(one.phase) > 1 for one in chains):
             raise ValueError(
-                "a level that goes up the managers is a stage of its own: give each level a stage"
+                "a level that goes up the managers is a phase of its own: give each level a phase"
             )
         climbs = bool(chains or self.until or MANAGERS in self.ask)
         if climbs and self.on_timeout is OnTimeout.APPROVE:
@@ -269,12 +269,12 @@ class Routing(Rules):
                 "silence approves nothing where managers are asked one after the other: set "
                 'on_timeout = "reject" or "stay"'
             )
-        names = [stage for stage, _ in groupby(level.stage for level in self.levels)]
+        names = [phase for phase, _ in groupby(level.phase for level in self.levels)]
         if len(names) > len(set(names)):
-            raise ValueError("the levels of a stage stand together: move them next to each other")
+            raise ValueError("the levels of a phase stand together: move them next to each other")
         if len(names) > 1 and self.on_timeout is OnTimeout.APPROVE:
             raise ValueError(
-                'silence approves nothing where several stages have to: set on_timeout = "reject" '
+                'silence approves nothing where several phases have to: set on_timeout = "reject" '
                 'or "stay"'
             )
         return self
@@ -357,10 +357,10 @@ class Terms(Rules):
         return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
     def fewest_from(self, level: int) -> int:
-        """Return how many yeses it takes at the least from the stage of a level on.
+        """Return how many yeses it takes at the least from the phase of a level on.
 
-        Of a stage that is as many as the easiest of its levels takes, as far as that is a number;
-        every stage has to approve.
+        Of a phase that is as many as the easiest of its levels takes, as far as that is a number;
+        every phase has to approve.
         """
         wanted = 0
         for group in self._groups:
@@ -405,7 +405,7 @@ class Terms(Rules):
         return self.levels[level].inform if level < len(self.levels) else ()
 
     def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
-        """Yield the levels of the same stage that are asked when one is over, and did not approve.
+        """Yield the levels of the same phase that are asked when one is over, and did not approve.
 
         Each with how often they were gone through before. A manager who does not answer is
         followed by the next one up.
@@ -416,7 +416,7 @@ class Terms(Rules):
             yield from ((index, again) for index in mine)
 
     def behind(self, level: int, round_: int, *, covered: bool = True) -> Iterator[tuple[int, int]]:
-        """Yield the levels of the next stage, which are asked when that of a level has approved.
+        """Yield the levels of the next phase, which are asked when that of a level has approved.
 
         Args:
             level: The index of the level.
@@ -429,47 +429,47 @@ class Terms(Rules):
             yield from ((index, round_) for index in range(level + 1, ends[1] + 1))
             return
         level = ends[1] if ends is not None else level
-        if (stage := self.stage_of(level) + 1) < len(self._stages):
-            yield from ((index, round_) for index in self._stages[stage])
+        if (phase := self.phase_of(level) + 1) < len(self._phases):
+            yield from ((index, round_) for index in self._phases[phase])
 
     def chain_of(self, level: int) -> tuple[int, int] | None:
         """Return the first and last level that go up the managers together with this one."""
         return next((one for one in self.chains if one[0] <= level <= one[1]), None)
 
-    def same_stage(self, one: int, other: int) -> bool:
-        """Say whether two levels are of the same stage."""
+    def same_phase(self, one: int, other: int) -> bool:
+        """Say whether two levels are of the same phase."""
         levels = self.levels
         if not (0 <= one < len(levels) and 0 <= other < len(levels)):
             return True
-        return levels[one].stage == levels[other].stage
+        return levels[one].phase == levels[other].phase
 
-    def stage_of(self, level: int) -> int:
-        """Return which stage a level belongs to, 0 for the first."""
-        found = (number for number, one in enumerate(self._stages) if level <= one[-1])
-        return next(found, max(len(self._stages) - 1, 0))
+    def phase_of(self, level: int) -> int:
+        """Return which phase a level belongs to, 0 for the first."""
+        found = (number for number, one in enumerate(self._phases) if level <= one[-1])
+        return next(found, max(len(self._phases) - 1, 0))
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """The names of the stages, one "" where there is only one."""
-        return tuple(self.ladder[one[0]].stage for one in self._stages)
+    def phases(self) -> tuple[str, ...]:
+        """The names of the phases, one "" where there is only one."""
+        return tuple(self.ladder[one[0]].phase for one in self._phases)
 
     @property
     def _groups(self) -> list[list[int]]:
-        """The indexes of the levels of each stage; those up the managers to a limit are one."""
+        """The indexes of the levels of each phase; those up the managers to a limit are one."""
         found: list[list[int]] = []
-        for stage in self._stages:
-            ends = self.chain_of(stage[0])
+        for phase in self._phases:
+            ends = self.chain_of(phase[0])
             if found and ends is not None and ends[0] <= found[-1][0]:
-                found[-1] += stage
+                found[-1] += phase
             else:
-                found.append(stage)
+                found.append(phase)
         return found
 
     @property
-    def _stages(self) -> list[list[int]]:
-        """The indexes of the levels of each stage."""
+    def _phases(self) -> list[list[int]]:
+        """The indexes of the levels of each phase."""
         ladder = self.ladder
-        grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].stage)
+        grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].phase)
         return [list(indexes) for _, indexes in grouped]
 
 

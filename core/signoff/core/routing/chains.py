@@ -1,4 +1,4 @@
-"""Going up the managers: a stage for each, until the limit of one who approves covers the call."""
+"""Going up the managers: a phase for each, until the limit of one who approves covers the call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def climb(
     never: Collection[str],
     notes: list[str],
 ) -> Terms | None:
-    """Return terms with one stage for each manager, where a level goes up the managers.
+    """Return terms with one phase for each manager, where a level goes up the managers.
 
-    The stages go up to the top: somebody whose limit is high enough may be away, or not answer.
+    The phases go up to the top: somebody whose limit is high enough may be away, or not answer.
     Which of them covers the call is found anew when each is asked.
 
     Args:
@@ -49,7 +49,7 @@ def climb(
                 notes.append(why)
                 return None
             chains.append((len(levels), len(levels) + len(people) - 1))
-        levels += [_stage(level, person, number) for person in people] or [level]
+        levels += [_level(level, person, number) for person in people] or [level]
     update = {"levels": tuple(levels), "chains": tuple(chains), "ask": ()}
     return terms.model_copy(update=update)
 
@@ -79,12 +79,12 @@ def _upwards(
         person = directory.record(one.manager)
 
 
-def _stage(level: Level, person: Person, number: int) -> Level:
-    """Return the stage of one manager; its name says who that is."""
+def _level(level: Level, person: Person, number: int) -> Level:
+    """Return the phase of one manager; its name says who that is."""
     update = {
         "ask": (person.id,),
         "name": level.name or person.shown[:_LONGEST],
-        "stage": f"{level.stage or number + 1}/{person.id}",
+        "phase": f"{level.phase or number + 1}/{person.id}",
     }
     return level.model_copy(update=update)
 

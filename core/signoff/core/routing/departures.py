@@ -13,11 +13,11 @@ from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import zone
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import QUEUE, Pick, Turns
+from signoff.core.directory.queues import QUEUE, Pick, Rotations
 from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Level, Seat
 from signoff.core.routing.resolve import SCHEDULE, find
-from signoff.core.routing.selection import NO_TURNS
+from signoff.core.routing.selection import NO_ROTATIONS
 
 
 def why_gone(person_id: str, directory: Directory, now: datetime) -> str:
@@ -61,7 +61,7 @@ def _why(person: str, directory: Directory, now: datetime) -> str:
 
 
 def stand_in(
-    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+    approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved:
     """Note who of the present level has gone, and offer what waits to those who stand in.
 
@@ -79,7 +79,7 @@ def stand_in(
     here, events = approval, list[Event]()
     gone = dict(_gone(approval, directory, now))
     for person, why in gone.items():
-        search = _Search(here, directory, now, turns)
+        search = _Search(here, directory, now, rotations)
         released: tuple[Event, ...] = ()
         if person not in approval.absent:
             here, released = collaboration.end_claim_of(here, person, why=why, now=now)
@@ -113,7 +113,7 @@ class _Search:
     approval: Approval
     directory: Directory
     now: datetime
-    turns: Turns
+    rotations: Rotations
 
     def instead_of(self, person: str) -> Seat | None:
         """Return a further seat for the place of somebody who has gone; None for nobody."""
@@ -150,7 +150,7 @@ class _Search:
             facts=approval.facts,
             barred=(approval.origin.user, *approval.barred),
             now=self.now,
-            turns=self.turns,
+            rotations=self.rotations,
         ).seats
 
     def _covers(self, person: str) -> bool:

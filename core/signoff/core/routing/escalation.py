@@ -1,6 +1,6 @@
 """What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
 
-Whether an answer counts does not depend on whether a sweeper has run: taking an answer first moves
+Whether an answer counts does not depend on whether a timer has run: taking an answer first moves
 the approval on to where it stands at that moment.
 """
 
@@ -12,10 +12,10 @@ from datetime import datetime
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Moved, State
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Start
 from signoff.core.policies.policy import Fallback
-from signoff.core.routing.selection import NO_TURNS, Choice, first, instead
+from signoff.core.routing.selection import NO_ROTATIONS, Choice, first, instead
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
@@ -25,7 +25,7 @@ def is_due(approval: Approval, now: datetime) -> bool:
 
 
 def advance(
-    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+    approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved:
     """Move an approval on to where it stands by now.
 
@@ -47,7 +47,7 @@ def advance(
         why = "nobody decided in time"
         moved = None
         if not here.has_closed(now):
-            moved = move_on(here, directory, now=now, why=why, turns=turns)
+            moved = move_on(here, directory, now=now, why=why, rotations=rotations)
         after, events = moved or here.time_out(now=now)
     return after, (*ended, *events)
 
@@ -58,7 +58,7 @@ def move_on(
     *,
     now: datetime,
     why: str,
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
     unreached: bool = False,
 ) -> Moved | None:
     """Go on to the next level that has anybody to ask, now; None where there is none.
@@ -68,7 +68,7 @@ def move_on(
     if approval.terms is None:
         return None
     notes, levels = [why], approval.terms.after(approval.level, approval.round)
-    start = _first(approval, levels, directory, now=now, turns=turns, notes=notes)
+    start = _first(approval, levels, directory, now=now, rotations=rotations, notes=notes)
     if start is None:
         return None
     return approval.escalate(start, now=now, notes=notes, unreached=unreached)
@@ -82,7 +82,7 @@ def go_past(
     now: datetime,
     why: str,
     barred: Collection[str] = (),
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> Moved | Choice | None:
     """Go on because too few of those who are asked can answer; they still may, later on.
 
@@ -93,16 +93,18 @@ def go_past(
         now: The present (UTC).
         why: Who is missing, in words.
         barred: Identities of those who never decide, besides the requester.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
 
     Returns:
         The next level; where there is none, the choice of the default, as far as people can be
         asked who were not; None where nobody is left.
     """
-    moved = move_on(approval, directory, now=now, why=why, turns=turns, unreached=True)
+    moved = move_on(approval, directory, now=now, why=why, rotations=rotations, unreached=True)
     if moved is not None:
         return moved
-    choice = instead(approval, fallback, directory, now=now, why=why, barred=barred, turns=turns)
+    choice = instead(
+        approval, fallback, directory, now=now, why=why, barred=barred, rotations=rotations
+    )
     before = approval.approvers
     if choice.start is None or not {one.id for one in choice.people} - before:
         return None
@@ -112,9 +114,9 @@ def go_past(
 
 
 def pass_on(
-    approval: Approval, directory: Directory, *, now: datetime, turns: Turns = NO_TURNS
+    approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved | None:
-    """Ask the next stage of what its stage has approved; None where there is nobody to ask.
+    """Ask the next phase of what its phase has approved; None where there is nobody to ask.
 
     Returns:
         The approval as it is, and no events, where there is nothing to pass on.
@@ -122,11 +124,11 @@ def pass_on(
     if not approval.passed:
         return approval, ()
     notes: list[str] = []
-    start = _first(approval, approval.behind, directory, now=now, turns=turns, notes=notes)
+    start = _first(approval, approval.behind, directory, now=now, rotations=rotations, notes=notes)
     if start is None:
         return None
     after, events = approval.pass_on(start, now=now, notes=notes)
-    went = pass_on(after, directory, now=now, turns=turns)
+    went = pass_on(after, directory, now=now, rotations=rotations)
     return None if went is None else (went[0], (*events, *went[1]))
 
 
@@ -136,7 +138,7 @@ def _first(
     directory: Directory,
     *,
     now: datetime,
-    turns: Turns,
+    rotations: Rotations,
     notes: list[str],
 ) -> Start | None:
     """Return the beginning of the first of some levels of an approval that has anybody to ask."""
@@ -148,7 +150,7 @@ def _first(
         approval.facts,
         now=now,
         barred=approval.barred,
-        turns=turns,
+        rotations=rotations,
         notes=notes,
         among=levels,
         asked=approval.asked_here,

@@ -76,7 +76,7 @@ def card_held(approval: Approval, asked: Asked, directory: Directory, now: datet
     """Return what a card waits for that is not delivered yet; None where it does not wait."""
     if approval.state is not State.PENDING or asked.receipt or asked.problem:
         return None
-    may = asked.person in approval.approvers if asked.person else asked.turn == approval.turn
+    may = asked.is_for(approval.approvers, approval.level_key)
     ids = (asked.person,) if asked.person else approval.ballot.awaited
     people = [one for name in ids if (one := directory.get(name)) is not None]
     until = held_until(approval, people, now=now) if may else None

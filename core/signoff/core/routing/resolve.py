@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import QUEUE, Pick, Turns
+from signoff.core.directory.queues import QUEUE, Pick, Rotations
 from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Level, Seat
 
@@ -21,7 +21,7 @@ _ABOVE: Final = re.compile(r"(requester|asked)(\.manager)+|requester\.managers")
 SCHEDULE: Final = "schedule:"
 SLACK_GROUP: Final = "slack-group:"
 
-_NOBODY: Final[Turns] = {}
+_NOBODY: Final[Rotations] = {}
 
 
 def is_managers(reference: str) -> bool:
@@ -51,7 +51,7 @@ def find(
     facts: Mapping[str, JsonValue],
     barred: Collection[str],
     now: datetime,
-    turns: Turns = _NOBODY,
+    rotations: Rotations = _NOBODY,
     asked: Collection[str] = (),
 ) -> Found:
     """Find who is asked at a level that starts now.
@@ -66,10 +66,10 @@ def find(
         facts: What is known of the call; ``user`` is who asks.
         barred: Identities (ids, addresses, aliases) of those who never decide.
         now: The present, in UTC.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         asked: The ids of those who were asked at the level before, for ``asked.manager``.
     """
-    search = _Search(directory, facts, barred, now, turns, tuple(asked), level.until)
+    search = _Search(directory, facts, barred, now, rotations, tuple(asked), level.until)
     for reference in level.ask:
         search.look(reference)
     for number, group in enumerate(level.all_of):
@@ -106,26 +106,26 @@ def informed(
 
 
 def take(
-    turns: MutableMapping[str, dict[str, float]], seats: Iterable[Seat], at: int
+    rotations: MutableMapping[str, dict[str, float]], seats: Iterable[Seat], at: int
 ) -> Iterator[tuple[str, str, int]]:
-    """Note who of a queue is asked, and yield the queue, the member and the turn of each.
+    """Note who of a queue is asked, and yield the queue, the member and their new place in it.
 
-    A stand-in takes the turn of the other.
+    A stand-in takes the place of the other.
 
     Args:
-        turns: By queue and member; only the queues in it take turns.
+        rotations: By queue and member; only the queues in it rotate.
         seats: Those of a level that begins.
         at: The present, in microseconds.
     """
     for seat in seats:
         name = seat.via.removeprefix(QUEUE)
-        known = turns.get(name)
+        known = rotations.get(name)
         if known is None or not seat.via.startswith(QUEUE):
             continue
         # Of those who are asked at one moment somebody is still the last.
-        turn = max([at, *(int(one) + 1 for one in known.values())])
-        known[seat.stands_for] = turn
-        yield name, seat.stands_for, turn
+        place = max([at, *(int(one) + 1 for one in known.values())])
+        known[seat.stands_for] = place
+        yield name, seat.stands_for, place
 
 
 @dataclass
@@ -134,7 +134,7 @@ class _Search:
     facts: Mapping[str, JsonValue]
     barred: Collection[str]
     now: datetime
-    turns: Turns
+    rotations: Rotations
     asked: tuple[str, ...]
     until: str
     group: tuple[int, ...] = ()
@@ -290,8 +290,8 @@ class _Search:
         if queue is None:
             self.notes.append(f"there is no queue {reference.removeprefix(QUEUE)!r}")
             return
-        turns = self.turns.get(queue.name, {})
-        for person in self._people(queue.in_turn(turns), reference):
+        rotations = self.rotations.get(queue.name, {})
+        for person in self._people(queue.in_order(rotations), reference):
             if self._take([person], reference) and queue.pick is not Pick.EVERYONE:
                 return
 

@@ -12,7 +12,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import QUEUE, Turns
+from signoff.core.directory.queues import QUEUE, Rotations
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
@@ -21,10 +21,10 @@ from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
 from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find, informed
 
-NO_TURNS: Final[Turns] = {}
+NO_ROTATIONS: Final[Rotations] = {}
 
-UNMANNED: Final = "nobody of the next stage can be asked"
-"""Why the default is asked in place of a stage."""
+UNMANNED: Final = "nobody of the next phase can be asked"
+"""Why the default is asked in place of a phase."""
 
 
 class Choice(Value):
@@ -57,7 +57,7 @@ def choose(
     *,
     now: datetime,
     barred: Collection[str] = (),
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
     second_step: bool = False,
     not_allowed: Mapping[str, str] = MappingProxyType({}),
 ) -> Choice:
@@ -76,7 +76,7 @@ def choose(
         facts: What is known of the call.
         now: The present (UTC).
         barred: Identities of those who never decide, besides the requester.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         second_step: Whether the call takes a second step in any case, as it did before.
         not_allowed: Policies with ``effect = "allow"`` that have to ask about this call all the
             same, by name, and why.
@@ -98,7 +98,7 @@ def choose(
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
 
     def begun(terms: Terms) -> tuple[Terms, Start | None]:
-        """Return the terms, one stage for each manager, and where they begin: None for nowhere."""
+        """Return the terms, one phase for each manager, and where they begin: None for nowhere."""
         never = (str(facts.get("user", "")), *barred)
         up = climb(terms, directory, facts, never=never, notes=notes)
         if up is None:
@@ -109,7 +109,7 @@ def choose(
             facts,
             now=now,
             barred=barred,
-            turns=turns,
+            rotations=rotations,
             notes=notes,
             among=up.after(-1, 0),
         )
@@ -156,7 +156,7 @@ def instead(
     now: datetime,
     why: str,
     barred: Collection[str] = (),
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> Choice:
     """Choose the default in place of people who cannot be asked about what waits already.
 
@@ -167,7 +167,7 @@ def instead(
         now: The present (UTC).
         why: Why the others cannot be asked, in words.
         barred: Identities of those who never decide, besides the requester.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
     """
     choice = choose(
         (),
@@ -176,7 +176,7 @@ def instead(
         approval.facts,
         now=now,
         barred=(*approval.barred, *barred),
-        turns=turns,
+        rotations=rotations,
         second_step=approval.in_two_steps,
     )
     # Without policies the first note only says that none of them matches.
@@ -279,7 +279,7 @@ def first(
     *,
     now: datetime,
     barred: Collection[str],
-    turns: Turns,
+    rotations: Rotations,
     notes: list[str],
     among: Iterable[tuple[int, int]],
     asked: Sequence[str] = (),
@@ -292,7 +292,7 @@ def first(
         facts: What is known of the call.
         now: The present (UTC).
         barred: Identities of those who never decide, besides the requester.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         notes: Added to: who was left out, and which levels had nobody.
         among: The levels to look at: the index of each, and how often they were gone through.
         asked: The ids of those who were asked at the level before.
@@ -303,7 +303,9 @@ def first(
         directory = directory.proven()
     for index, nth in among:
         level = terms.ladder[index]
-        found = find(level, directory, facts=facts, barred=never, now=now, turns=turns, asked=asked)
+        found = find(
+            level, directory, facts=facts, barred=never, now=now, rotations=rotations, asked=asked
+        )
         asked = found.meant or asked
         notes += found.notes
         notes += _asked_all_the_same(found.seats, everybody, directory, now)

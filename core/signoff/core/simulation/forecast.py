@@ -58,7 +58,7 @@ class SimulatedAnswer(Value):
     says: Says = Says.APPROVE
 
 
-class Turn(Value):
+class Delivery(Value):
     """One card: to a person, or to a place where all who are asked see it.
 
     Attributes:
@@ -102,7 +102,7 @@ class Step(Value):
     round: int = 0
     name: str = ""
     seats: tuple[Seat, ...] = ()
-    asked: tuple[Turn, ...] = ()
+    asked: tuple[Delivery, ...] = ()
     need: int = 1
     reminded: tuple[str, ...] = ()
     until: datetime | None = None
@@ -111,7 +111,7 @@ class Step(Value):
     informed: tuple[str, ...] = ()
 
 
-class Rung(Value):
+class LevelForecast(Value):
     """One level as it would be asked.
 
     Attributes:
@@ -132,7 +132,7 @@ class Rung(Value):
     until: datetime | None
     need: int
     seats: tuple[Seat, ...]
-    asked: tuple[Turn, ...]
+    asked: tuple[Delivery, ...]
 
     @property
     def people(self) -> tuple[str, ...]:
@@ -175,16 +175,16 @@ class Timeline(Value):
         return title_of(self.terms.title, without_hidden(given, hide), names)
 
     @property
-    def rungs(self) -> tuple[Rung, ...]:
+    def levels(self) -> tuple[LevelForecast, ...]:
         """The levels that are asked, in the order in which they are; also one without anybody."""
-        found: dict[tuple[int, int], Rung] = {}
+        found: dict[tuple[int, int], LevelForecast] = {}
         for step in self.steps:
             if step.what not in ASKING:
                 continue
             key = (step.round, step.level)
             before = found.get(key)
             seats, asked = (before.seats, before.asked) if before else ((), ())
-            found[key] = Rung(
+            found[key] = LevelForecast(
                 level=step.level,
                 round=step.round,
                 name=step.name,
@@ -195,6 +195,11 @@ class Timeline(Value):
                 asked=(*asked, *step.asked),
             )
         return tuple(found.values())
+
+    @property
+    def rungs(self) -> tuple[LevelForecast, ...]:
+        """The name of `levels` in the last release; the next one does without it."""
+        return self.levels
 
     @property
     def informed(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What will happen if nobody answers, or these people do: who is asked, when and how, to the end.
 
 A timeline is not computed beside the rules but by them: an approval is opened in memory, routed and
-ticked as the router and the clockwork do it, only that the clock jumps from one due moment to the
+ticked as the router and the timers do it, only that the clock jumps from one due moment to the
 next.
 """
 
@@ -20,7 +20,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import mark_of, with_cards
 from signoff.core.base.errors import DecisionRefused, GrantRefused, PayloadError
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Pick, Turns
+from signoff.core.directory.queues import Pick, Rotations
 from signoff.core.grants.grant import Grant
 from signoff.core.policies.levels import Asking, Order, Start
 from signoff.core.policies.matching import consider
@@ -29,15 +29,15 @@ from signoff.core.routing.departures import next_departure, stand_in, too_few
 from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.quiet_hours import card_held
 from signoff.core.routing.resolve import take
-from signoff.core.routing.selection import NO_TURNS, UNMANNED, Choice, choose, instead
+from signoff.core.routing.selection import NO_ROTATIONS, UNMANNED, Choice, choose, instead
 from signoff.core.simulation.forecast import (
     ASKING,
+    Delivery,
     End,
     Says,
     SimulatedAnswer,
     Step,
     Timeline,
-    Turn,
 )
 
 MOST_STEPS: Final = 10_000
@@ -74,7 +74,7 @@ def simulate(
     start: datetime,
     reach: Reach,
     barred: tuple[str, ...] = (),
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
     grants: Sequence[Grant] = (),
     answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
@@ -91,7 +91,7 @@ def simulate(
         start: When it is routed (UTC).
         reach: By which channels people are asked.
         barred: Identities of those who never decide, besides the requester.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         grants: Those that may cover the call, in the order in which they are tried.
         answers: What people say; one that does not count is a step that says why.
         approving: Whether everybody who is asked approves at once, to the end.
@@ -99,7 +99,7 @@ def simulate(
     Raises:
         NotCanonical: The arguments have no digest.
     """
-    known = _turns(directory, turns)
+    known = _rotations(directory, rotations)
 
     def chosen(not_allowed: Mapping[str, str]) -> Choice:
         return choose(
@@ -109,7 +109,7 @@ def simulate(
             facts,
             now=start,
             barred=barred,
-            turns=known,
+            rotations=known,
             not_allowed=not_allowed,
         )
 
@@ -144,7 +144,7 @@ def foresee_rest(
     approval: Approval,
     directory: Directory,
     *,
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
     most: int = MOST_STEPS,
 ) -> tuple[tuple[Step, ...], Approval]:
     """Return what happens to an approval from where it stands, if nobody answers.
@@ -152,14 +152,14 @@ def foresee_rest(
     Args:
         approval: One that waits.
         directory: The people.
-        turns: When the members of queues were last asked.
+        rotations: When the members of queues were last asked.
         most: How many moves to look ahead.
 
     Returns:
         The steps, and how it then stands: ended, open without an end, or waiting for more to come
         than was looked at.
     """
-    world = _World(directory, lambda _people, _rules: (), (), _turns(directory, turns))
+    world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
     steps = list[Step]()
     for after, events in islice(_onward(approval, world), most):
         steps += _steps(events, approval, after, directory)
@@ -201,10 +201,10 @@ def _granted(
     return []
 
 
-def _turns(directory: Directory, turns: Turns) -> dict[str, dict[str, float]]:
-    """Return the turns of the queues that ask one member at a time, to be gone on with."""
+def _rotations(directory: Directory, rotations: Rotations) -> dict[str, dict[str, float]]:
+    """Return the rotations of the queues that ask one member at a time, to be gone on with."""
     queues = (one for one in directory.queues.values() if one.pick is not Pick.EVERYONE)
-    return {one.name: dict(turns.get(one.name, {})) for one in queues}
+    return {one.name: dict(rotations.get(one.name, {})) for one in queues}
 
 
 class _World(NamedTuple):
@@ -213,7 +213,7 @@ class _World(NamedTuple):
     directory: Directory
     reach: Reach
     barred: tuple[str, ...]
-    turns: dict[str, dict[str, float]]
+    rotations: dict[str, dict[str, float]]
     answers: tuple[SimulatedAnswer, ...] = ()
     fallback: Fallback | None = None
     approving: bool = False
@@ -240,7 +240,7 @@ def _asked(
     people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
     return approval.ask(
         choice.terms,
-        with_cards(approval.asked, world.reach(people, rules), begun.turn),
+        with_cards(approval.asked, world.reach(people, rules), begun.level_key),
         now=now,
         notes=choice.notes,
         start=begun,
@@ -263,7 +263,9 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
         if due is not None and not (left and left[0].at < due):
             now = due
             if (timer := approval.next_due) is not None and timer <= now:
-                after, events = advance(approval, world.directory, now=now, turns=world.turns)
+                after, events = advance(
+                    approval, world.directory, now=now, rotations=world.rotations
+                )
             else:
                 after, events = approval, ()
         else:
@@ -321,7 +323,7 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
     """
     if approval.state is not State.PENDING:
         return approval, ()
-    after, events = stand_in(approval, world.directory, now=now, turns=world.turns)
+    after, events = stand_in(approval, world.directory, now=now, rotations=world.rotations)
     if after is approval and not deliveries.is_short(was, approval):
         return after, events
     if deliveries.is_reachable(after) and deliveries.can_be_met(after):
@@ -335,7 +337,7 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
         now=now,
         why=why,
         barred=world.barred,
-        turns=world.turns,
+        rotations=world.rotations,
     )
     if went is None:
         return after, (*events, alarm)
@@ -364,7 +366,7 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
     except (DecisionRefused, PayloadError) as error:
         why = str(error)
         return approval, (approval.note(What.REFUSED_ANSWER, now=now, by=said.by, why=why),)
-    went = pass_on(after, directory, now=now, turns=world.turns)
+    went = pass_on(after, directory, now=now, rotations=world.rotations)
     if went is not None:
         return went[0], (*events, *went[1])
     if world.fallback is None:
@@ -377,7 +379,7 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
         now=now,
         why=UNMANNED,
         barred=world.barred,
-        turns=world.turns,
+        rotations=world.rotations,
     )
     if choice.start is None:
         event = after.note(What.UNROUTABLE, now=now, by="router", why=UNMANNED)
@@ -387,9 +389,9 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
 
 
 def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
-    """Note whose turn it was in the queues of a level that has begun."""
-    if was.terms is None or after.turn != was.turn:
-        for _ in take(world.turns, after.seats_here, int(now.timestamp() * 1_000_000)):
+    """Note who was asked in the queues of a level that has begun."""
+    if was.terms is None or after.level_key != was.level_key:
+        for _ in take(world.rotations, after.seats_here, int(now.timestamp() * 1_000_000)):
             pass
     return after
 
@@ -397,7 +399,7 @@ def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Appr
 def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
     """Return the cards of those whose answer is awaited at a level that has begun."""
     ballot = approval.ballot
-    here = {one.person for one in approval.asked if one.turn == approval.turn}
+    here = {one.person for one in approval.asked if one.level_key == approval.level_key}
     if "" in here:
         return ()
     people = [
@@ -415,8 +417,8 @@ def _steps(
     events: Sequence[Event], was: Approval, now: Approval, directory: Directory
 ) -> Iterator[Step]:
     """Yield what events of one move have changed."""
-    before = {(one.key, one.channel, one.turn) for one in was.asked}
-    fresh = [one for one in now.asked if (one.key, one.channel, one.turn) not in before]
+    before = {(one.key, one.channel, one.level_key) for one in was.asked}
+    fresh = [one for one in now.asked if (one.key, one.channel, one.level_key) not in before]
     seats = now.seats_here
     order = [one.person for one in seats]
     # In the order in which they are asked for; a place is before all of them.
@@ -443,10 +445,10 @@ def _steps(
         )
 
 
-def _card(asked: Asked, approval: Approval, directory: Directory, at: datetime) -> Turn:
+def _card(asked: Asked, approval: Approval, directory: Directory, at: datetime) -> Delivery:
     """Return a card, and until when it waits for working hours."""
     held = card_held(approval, asked, directory, at)
-    return Turn(
+    return Delivery(
         person=asked.person,
         channel=asked.channel,
         address=asked.address,

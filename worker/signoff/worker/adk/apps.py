@@ -37,6 +37,8 @@ from signoff.worker.agent_folders import app_names, load_problem
 log = structlog.get_logger(__name__)
 
 _A2A: Final = "google.adk.agents.remote_a2a_agent"
+_FOLDERS: Final[set[str]] = set()
+"""From where this process has imported agents."""
 
 
 def session_service(url: str, folder: Path, store: Store | None = None) -> BaseSessionService:
@@ -159,14 +161,36 @@ class Apps:
                 f"There is no agent {name!r} in {self.folder}. "
                 f"There are: {', '.join(app_names(self.folder)) or 'none'}."
             )
+        self._claim_module(name)
         try:
             loaded = self._loader.load_agent(name)
-        except Exception as error:
+        # What an agent ends while it is imported is not this process.
+        except (Exception, SystemExit) as error:
             raise AppNotFound(
                 f"The agent {name!r} in {self.folder} does not load: "
                 f"{load_problem(name, error, self.folder)}"
             ) from error
         return self._runner_of(name, self._with_plugin(name, loaded))
+
+    def _claim_module(self, name: str) -> None:
+        """Let the name mean the agent of this folder: ADK imports agents by their names alone.
+
+        Raises:
+            AppNotFound: Another module has this name.
+        """
+        folder = self._loader.agents_dir
+        for one in app_names(self.folder):
+            # Agents import each other, so what others have left may be any of them.
+            if {str(place.parent) for place in _places(one)} & (_FOLDERS - {folder}):
+                self._loader.remove_agent_from_cache(one)
+        own = Path(folder, name).resolve()
+        if name in sys.modules and own not in {one.resolve() for one in _places(name)}:
+            raise AppNotFound(
+                f"The agent {name!r} in {self.folder} cannot be imported: another Python module is "
+                f"called {name!r}. Rename its folder."
+            )
+        _FOLDERS.add(folder)
+        sys.path[:] = [folder, *(one for one in sys.path if one != folder)]
 
     def _runner_of(self, name: str, app: App) -> Runner:
         return Runner(
@@ -196,6 +220,11 @@ class Apps:
         close = getattr(self.sessions, "close", None)
         if close is not None:
             await close()
+
+
+def _places(package: str) -> list[Path]:
+    """Return the folders of a package that is imported."""
+    return [Path(one) for one in getattr(sys.modules.get(package), "__path__", ())]
 
 
 def _settle_optional_imports() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
@@ -64,25 +65,7 @@ def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
     lost = [call for call in calls if call.id not in open_ids]
     if not lost or len(lost) == len(calls):
         return []
-    return [
-        Event(
-            author=last.author,
-            invocation_id=last.invocation_id,
-            branch=last.branch,
-            node_info=last.node_info,
-            content=types.Content(
-                role="user",
-                parts=[
-                    types.Part(
-                        function_response=types.FunctionResponse(
-                            id=call.id, name=call.name, response=dict(_LOST)
-                        )
-                    )
-                    for call in lost
-                ],
-            ),
-        )
-    ]
+    return [_beside(last, types.Content(role="user", parts=[_told(call, _LOST) for call in lost]))]
 
 
 def _missing_placeholders(events: Sequence[Event]) -> list[Event]:
@@ -96,22 +79,10 @@ def _missing_placeholders(events: Sequence[Event]) -> list[Event]:
 
 
 def _placeholder(request: Event, bare: Sequence[Confirmation]) -> Event:
-    return Event(
-        author=request.author,
-        invocation_id=request.invocation_id,
-        branch=request.branch,
-        node_info=request.node_info,
-        content=types.Content(
-            role="user",
-            parts=[
-                types.Part(
-                    function_response=types.FunctionResponse(
-                        id=one.call_id, name=one.tool, response=dict(_PLACEHOLDER)
-                    )
-                )
-                for one in bare
-            ],
-        ),
+    calls = [types.FunctionCall(id=one.call_id, name=one.tool) for one in bare]
+    return _beside(
+        request,
+        types.Content(role="user", parts=[_told(call, _PLACEHOLDER) for call in calls]),
         actions=EventActions(
             skip_summarization=True,
             requested_tool_confirmations={
@@ -149,7 +120,7 @@ def _request(
         call = original_call(events, call_id)
         if call is None:
             continue
-        # A function of the call, so that mending twice is mending once.
+        # A function of the call, so that to repair twice is to repair once.
         name = call_id if nth[call_id] == 1 else f"{call_id}#{nth[call_id]}"
         request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
         ids.add(request_id)
@@ -165,11 +136,19 @@ def _request(
                 )
             )
         )
-    return Event(
-        author=placeholder.author,
-        invocation_id=placeholder.invocation_id,
-        branch=placeholder.branch,
-        node_info=placeholder.node_info,
-        content=types.Content(role="model", parts=parts),
-        long_running_tool_ids=ids,
-    )
+    content = types.Content(role="model", parts=parts)
+    return _beside(placeholder, content, long_running_tool_ids=ids)
+
+
+def _beside(event: Event, content: types.Content, **more: Any) -> Event:  # noqa: ANN401 -- fields of events
+    """Return an event with other content at the place of one: of its agent, branch and node."""
+    place = {
+        name: getattr(event, name) for name in ("author", "invocation_id", "branch", "node_info")
+    }
+    return Event(**place, content=content, **more)
+
+
+def _told(call: types.FunctionCall, result: Mapping[str, str]) -> types.Part:
+    """Return what is said in the place of a call's result."""
+    response = types.FunctionResponse(id=call.id, name=call.name, response=dict(result))
+    return types.Part(function_response=response)

@@ -30,7 +30,7 @@ from signoff.core.cards.card import topic
 from signoff.core.directory.people import Person
 from signoff.worker.adk_api.bodies import Answer, RunRequest
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem, problem_of
+from signoff.worker.adk_api.problems import Problem, misformed, problem_of
 from signoff.worker.adk_api.stated import Stated, stated_in
 
 log = structlog.get_logger(__name__)
@@ -94,10 +94,10 @@ class Answering:
         person = self._person(caller, found)
         runs = {one.origin.run for one in found}
         if len(runs) > 1:
-            raise _mismatch("The calls that this message answers belong to different runs.")
+            raise misformed("The calls that this message answers belong to different runs.")
         given, wanted = request.invocation_id, found[0].origin.invocation
         if given and given != wanted:
-            raise _mismatch(f"invocationId is that of another turn; this call belongs to {wanted}.")
+            raise misformed(f"invocationId is that of another turn; this call belongs to {wanted}.")
         found = [await self._routed(one) for one in found]
         pause = (await self.decisions.ledger.run(found[0].origin.run)).pause
         actor = Actor(person, CHANNEL, _proof(caller))
@@ -255,10 +255,6 @@ def _proof(caller: Caller) -> dict[str, JsonValue]:
     """Return what the audit notes of the person who has answered."""
     token = {"token": caller.token} if caller.token else {}
     return {"caller": caller.name, **token}
-
-
-def _mismatch(detail: str) -> Problem:
-    return Problem(422, "invalid", "The body has the wrong form", detail)
 
 
 def _no_such_call() -> Problem:

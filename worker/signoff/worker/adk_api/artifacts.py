@@ -13,7 +13,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from pydantic import BaseModel
 
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem
+from signoff.worker.adk_api.problems import Problem, not_served
 from signoff.worker.adk_api.sessions import Sessions
 
 T = TypeVar("T")
@@ -81,11 +81,8 @@ class Artifacts:
     async def _place(self, request: Request, app: str, user: str, session: str) -> _Place:
         caller = await self.admit(request, app)
         if app in self.sessions.others:
-            raise Problem(
-                404,
-                "not-served",
-                "This is not served",
-                f"The artifacts of {app} are on its own server, and it has to be asked there.",
+            raise not_served(
+                404, f"The artifacts of {app} are on its own server, and it has to be asked there."
             )
         await self.sessions.get(caller, app, user, session)
         return {"app_name": app, "user_id": user, "session_id": session}

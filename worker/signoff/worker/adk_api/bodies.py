@@ -9,12 +9,12 @@ from typing import Any, Final, NoReturn
 
 from fastapi import Request
 from google.genai import types
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from signoff.core.base.text import brief
 from signoff.worker.adk.history import CONFIRMATION
-from signoff.worker.adk_api.problems import Problem, invalid
+from signoff.worker.adk_api.problems import Body, Problem, invalid, misformed, unknown_name
 
 LARGEST: Final = 1 << 20
 """The largest body, in bytes."""
@@ -22,12 +22,8 @@ LARGEST: Final = 1 << 20
 _DRAINED: Final = 16 * LARGEST
 
 
-class RunRequest(BaseModel):
+class RunRequest(Body):
     """The body of ``/run`` and ``/run_sse`` (RunAgentRequest of google.adk.cli.api_server)."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
 
     app_name: str
     user_id: str
@@ -80,7 +76,7 @@ async def read_object(request: Request, *, optional: bool = False) -> dict[str, 
         )
     parsed = parse_json(body, "The body")
     if not isinstance(parsed, dict):
-        raise Problem(422, "invalid", "The body has the wrong form", "It is not a JSON object.")
+        raise misformed("It is not a JSON object.")
     return parsed
 
 
@@ -175,7 +171,7 @@ def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[Answer]]:
         if getattr(request, name)
     ]
     if dropped:
-        raise _not_taken(
+        raise misformed(
             f"{', '.join(dropped)} would be dropped on the way to the worker. State can be set "
             "by PATCH of the session, before the message."
         )
@@ -195,49 +191,42 @@ def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[Answer]]:
     if responses and all(kind == {"function_response"} for kind in kinds):
         return request, _answers(responses)
     if not words or len(words) < len(parts):
-        raise _not_taken(
+        raise misformed(
             "newMessage.parts needs at least one part, and each part is either `text` alone or "
             "`functionResponse` alone: other content cannot be carried to the worker."
         )
     if request.invocation_id:
-        raise _not_taken(
-            "invocationId goes with an answer; a text begins an invocation of its own."
-        )
+        raise misformed("invocationId goes with an answer; a text begins an invocation of its own.")
     return request, "\n".join(words)
 
 
 def _content(message: dict[str, Any] | None) -> types.Content:
     if message is None:
-        raise _not_taken("newMessage is missing: there is nothing to tell the agent.")
+        raise misformed("newMessage is missing: there is nothing to tell the agent.")
     try:
         content = types.Content.model_validate(message)
     except ValidationError as error:
         raise invalid(error, at="/newMessage") from error
     if content.role not in {None, "user"}:
-        raise _not_taken(
-            f"newMessage.role is {brief(content.role or '')!r}; only users speak here."
-        )
+        raise misformed(f"newMessage.role is {brief(content.role or '')!r}; only users speak here.")
     return content
 
 
 def _answers(responses: list[types.FunctionResponse]) -> list[Answer]:
     answers = [_answer(one) for one in responses]
     if len({one.call for one in answers}) < len(answers):
-        raise _not_taken("One message answers a call twice.")
+        raise misformed("One message answers a call twice.")
     return answers
 
 
 def _answer(response: types.FunctionResponse) -> Answer:
     if not response.name:
-        raise Problem(
-            400,
-            "unknown-name",
-            "This name is not taken",
+        raise unknown_name(
             "function_response.name is missing; it is that of the call that waits, such as "
-            f"{CONFIRMATION!r}.",
+            f"{CONFIRMATION!r}."
         )
     if not response.id or set(response.model_dump(exclude_none=True)) - {"id", "name", "response"}:
-        raise _not_taken(
+        raise misformed(
             "function_response has exactly id, name and response; id is that of the call that "
             f"waits, such as {CONFIRMATION}."
         )
@@ -256,7 +245,3 @@ def wrong_field(key: str, read: object, example: str, wanted: str) -> Problem:
         read=shown,
         example=example,
     )
-
-
-def _not_taken(detail: str) -> Problem:
-    return Problem(422, "invalid", "The body has the wrong form", detail)

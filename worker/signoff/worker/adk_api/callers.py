@@ -34,14 +34,14 @@ _FORWARDED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who makes a request, and what he may do.
+    """Who makes a request, and what they may do.
 
     Attributes:
         name: For the log.
         users: For which ADK users; None for all.
         apps: Which agents; None for all.
-        person: As whom he answers, None for nobody.
-        remedy: What to set so that his answers count.
+        person: As whom they answer, None for nobody.
+        remedy: What to set so that their answers count.
         scopes: What for, of those that `signoff tokens create` knows; None for everything.
         token: The id of the token, for the audit; "" where the settings or nobody has given one.
     """
@@ -73,11 +73,11 @@ class Caller:
             )
 
     def may_use(self, app: str, user: str) -> bool:
-        """Say whether he may use an agent for a user."""
+        """Say whether they may use an agent for a user."""
         return self.may_see(app) and (self.users is None or user in self.users)
 
     def may_see(self, app: str) -> bool:
-        """Say whether he may know of an agent."""
+        """Say whether they may know of an agent."""
         return self.apps is None or app in self.apps
 
 
@@ -135,7 +135,7 @@ class Gate:
 
     def _without(self, request: Request, given: str) -> Caller:
         """Return the user of this machine."""
-        # A token that was revoked must not make its holder more than he was.
+        # A token that was revoked must not give its holder more rights.
         if not self._local or given.strip().startswith(PREFIX):
             raise Problem(
                 401,

@@ -12,12 +12,11 @@ from typing import Any, Final, Self
 import structlog
 from google.adk.events.event import Event
 from google.genai import types
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationError, model_validator
 
 from signoff.broker.decisions import Decisions
+from signoff.broker.effects import open_approval
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import RouteApproval
 from signoff.core.approvals.approval import Approval, approval_id
 from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.moves import Actor, Cancel
@@ -27,7 +26,14 @@ from signoff.core.base.errors import ApprovalNotFound
 from signoff.core.base.hiding import Hidden
 from signoff.worker.adk.history import CONFIRMATION, Confirmation, confirmations
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem, invalid
+from signoff.worker.adk_api.problems import (
+    Body,
+    Problem,
+    invalid,
+    misformed,
+    not_your_user,
+    session_busy,
+)
 from signoff.worker.adk_remote.settings import RemoteApp
 
 log = structlog.get_logger(__name__)
@@ -37,20 +43,14 @@ _ELSEWHERE: Final = "it was answered where the agent runs, and not through Signo
 _NO_WORDS: Final = "(The turn began without words.)"
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
-
-
-class Waiting(_Body):
+class Waiting(Body):
     """One call that waits: the ``adk_request_confirmation`` call as ADK has made it."""
 
     agent: str = ""
     function_call: dict[str, Any]
 
 
-class Published(_Body):
+class Published(Body):
     """What a turn has left waiting, and what was answered in it by somebody else than Signoff."""
 
     app_name: str
@@ -161,12 +161,9 @@ class Pauses:
                 "server, and `app_url` of the plugin to the same.",
             )
         if not caller.may_use(found[0], published.user_id):
-            raise Problem(
-                403,
-                "not-your-user",
-                "This token is not for this user",
+            raise not_your_user(
                 "The token may not publish for this user in this app: see `users` and `apps` of "
-                "[[gateway.tokens]].",
+                "[[gateway.tokens]]."
             )
         return published.model_copy(update={"app_name": found[0]})
 
@@ -184,13 +181,9 @@ class Pauses:
         where = (published.app_name, published.user_id, published.session_id)
         runs = await ledger.session_runs(*where)
         if any(run.state in {RunState.QUEUED, RunState.ANSWERED} for run in runs):
-            raise Problem(
-                409,
-                "session-busy",
-                "The session is being run",
+            raise session_busy(
                 "Signoff itself runs this session at the moment, and sees its pauses already. "
-                "If it does not have this one in a moment, publish it again.",
-                headers={"Retry-After": "2"},
+                "If it does not have this one in a moment, publish it again."
             )
         await ledger.commit(await self._change(published, fresh))
         log.info("api.published", app=published.app_name, approvals=list(ids))
@@ -223,8 +216,7 @@ class Pauses:
                 hide=self.hide,
             )
             opened.append(approval.id)
-            change.put(approval, was=None).note(events)
-            change.send(RouteApproval(approval=approval.id))
+            open_approval(change, approval, events)
         return change.put(run.paused(opened), was=None)
 
 
@@ -243,20 +235,15 @@ def _confirmations(published: Published) -> list[Confirmation]:
             )
             asked = confirmations(event)
             if len(asked) != 1 or not asked[0].call_id or not asked[0].tool:
-                raise Problem(
-                    422,
-                    "invalid",
-                    "The body has the wrong form",
-                    f"{at} is no {CONFIRMATION} call with an id and an originalFunctionCall.",
+                raise misformed(
+                    f"{at} is no {CONFIRMATION} call with an id and an originalFunctionCall."
                 )
             ToolCall(id=asked[0].call_id, name=asked[0].tool, args=asked[0].args)
         except ValidationError as error:
             raise invalid(error, at=at) from error
         except (AttributeError, TypeError) as error:
             # Where an object is wanted, something else is.
-            raise Problem(
-                422, "invalid", "The body has the wrong form", f"{at} cannot be read: {error}"
-            ) from error
+            raise misformed(f"{at} cannot be read: {error}") from error
         found[asked[0].id] = asked[0]
     return list(found.values())
 

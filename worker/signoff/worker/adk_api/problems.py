@@ -10,7 +10,8 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from google.adk.events.event import Event
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 from starlette.requests import ClientDisconnect
 
 from signoff.core.base import problems
@@ -71,6 +72,40 @@ class Problem(BaseProblem):
 def problem_of(error: SignoffError) -> Problem:
     """Return the problem that an error is for the client."""
     return Problem.of(error, KINDS)
+
+
+class Body(BaseModel):
+    """A body in the wire form of ADK's API server."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+def misformed(detail: str) -> Problem:
+    """Return the problem that a body of the wrong form is."""
+    return Problem(422, "invalid", "The body has the wrong form", detail)
+
+
+def not_served(status: int, detail: str) -> Problem:
+    """Return the problem that a path of ADK's is which is not served here: 404 or 501."""
+    return Problem(status, "not-served", "This is not served", detail)
+
+
+def not_your_user(detail: str) -> Problem:
+    """Return the problem that a token is for other users or apps."""
+    return Problem(403, "not-your-user", "This token is not for this user", detail)
+
+
+def session_busy(detail: str) -> Problem:
+    """Return the problem that a session is in use at this moment."""
+    headers = {"Retry-After": "2"}
+    return Problem(409, "session-busy", "The session is being run", detail, headers=headers)
+
+
+def unknown_name(detail: str) -> Problem:
+    """Return the problem that a function response has another name than the call wants."""
+    return Problem(400, "unknown-name", "This name is not taken", detail)
 
 
 def invalid(error: ValidationError, *, at: str = "") -> Problem:

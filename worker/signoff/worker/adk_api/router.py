@@ -27,7 +27,7 @@ from signoff.worker.adk_api.artifacts import Artifacts
 from signoff.worker.adk_api.bodies import read_object, read_request
 from signoff.worker.adk_api.callers import Caller, Gate
 from signoff.worker.adk_api.pauses import Pauses
-from signoff.worker.adk_api.problems import Problem, ProblemRoute
+from signoff.worker.adk_api.problems import Problem, ProblemRoute, not_served
 from signoff.worker.adk_api.sessions import Sessions
 from signoff.worker.adk_api.settings import ApiToken
 from signoff.worker.adk_api.streaming import Onlookers
@@ -82,11 +82,8 @@ class AdkApi:
         """Return the names of the agents that the caller may use."""
         caller = await self.gate.admit(request)
         if request.query_params.get("detailed", "false").lower() not in {"", "0", "false"}:
-            raise Problem(
-                501,
-                "not-served",
-                "This is not served",
-                "Details need the agents' code, which only workers load. Leave `detailed` out.",
+            raise not_served(
+                501, "Details need the agents' code, which only workers load. Leave `detailed` out."
             )
         return JSONResponse(self._apps(caller))
 
@@ -154,10 +151,8 @@ class AdkApi:
         """Say of what else ADK's server has that it is not here."""
         del rest
         await self.gate.admit(request)
-        raise Problem(
+        raise not_served(
             404,
-            "not-served",
-            "This is not served",
             f"{request.method} {request.url.path} is not served. Served are /list-apps, /version, "
             "/run, /run_sse, and the sessions of /apps/{app}/users/{user}/sessions with their "
             "artifacts, to be read.",

@@ -17,8 +17,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import JsonValue, ValidationError
 
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.lease import session_key
@@ -27,20 +26,21 @@ from signoff.core.approvals.moves import Actor, Cancel
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk.showing import session_json
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem, invalid
+from signoff.worker.adk_api.problems import (
+    Body,
+    Problem,
+    invalid,
+    misformed,
+    not_your_user,
+    session_busy,
+)
 
 _ID = re.compile(r"[^\x00-\x1f\x7f/\\]{1,128}")
 _LEASE: Final = 20.0
 _OURS: Final = "signoff_"
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
-
-
-class NewSession(_Body):
+class NewSession(Body):
     """What a session is made with (CreateSessionRequest of google.adk.cli.api_server)."""
 
     session_id: str | None = None
@@ -49,7 +49,7 @@ class NewSession(_Body):
     options: dict[str, Any] | None = None
 
 
-class NewState(_Body):
+class NewState(Body):
     """What is set in a session's state (UpdateSessionRequest)."""
 
     state_delta: dict[str, Any]
@@ -120,20 +120,14 @@ class Sessions:
         except ValidationError as error:
             raise invalid(error) from error
         if new.events or new.options:
-            raise Problem(
-                422,
-                "invalid",
-                "The body has the wrong form",
+            raise misformed(
                 "A session is made empty here: history comes from agents, and `events` and "
-                "`options` would be dropped.",
+                "`options` would be dropped."
             )
         for name, value in (("userId", user), ("sessionId", new.session_id)):
             if value is not None and not _ID.fullmatch(value):
-                raise Problem(
-                    422,
-                    "invalid",
-                    "The body has the wrong form",
-                    f"{name} has 1 to 128 characters, no slashes and no control characters.",
+                raise misformed(
+                    f"{name} has 1 to 128 characters, no slashes and no control characters."
                 )
         _require_own_state(caller, new.state or {})
         await self._require_no_pause(app, user, "", new.state or {})
@@ -231,23 +225,16 @@ class Sessions:
 
 
 def _busy() -> Problem:
-    return Problem(
-        409,
-        "session-busy",
-        "The session is being run",
-        "An agent is at work in this session, or is about to be. Try again when it has ended.",
-        headers={"Retry-After": "2"},
+    return session_busy(
+        "An agent is at work in this session, or is about to be. Try again when it has ended."
     )
 
 
 def _require_use(caller: Caller, app: str, user: str) -> None:
     if not caller.may_use(app, user):
-        raise Problem(
-            403,
-            "not-your-user",
-            "This token is not for this user",
+        raise not_your_user(
             "The token may not act for this user in this app: see `users` and `apps` of "
-            "[[gateway.tokens]].",
+            "[[gateway.tokens]]."
         )
 
 
@@ -259,20 +246,14 @@ def _has_zero(value: object) -> bool:
 def _require_own_state(caller: Caller, state: dict[str, Any]) -> None:
     """Keep a caller who acts for some users from setting what holds for all of them."""
     if _has_zero(state):
-        raise Problem(
-            422,
-            "invalid",
-            "The body has the wrong form",
+        raise misformed(
             "The state has the character U+0000, which not every store of sessions can keep. "
-            "Leave it out.",
+            "Leave it out."
         )
     if own := [key for key in state if key.startswith(_OURS)]:
-        raise Problem(
-            422,
-            "invalid",
-            "The body has the wrong form",
+        raise misformed(
             f"{own[0]!r} is a key of Signoff's own. Give it a name that does not begin with "
-            f"{_OURS!r}.",
+            f"{_OURS!r}."
         )
     shared = [key for key in state if key.startswith(State.APP_PREFIX)]
     if shared and caller.users is not None:

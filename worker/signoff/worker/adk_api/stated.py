@@ -27,7 +27,7 @@ from signoff.core.payloads.schema import misfit
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import is_node
 from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
-from signoff.worker.adk_api.problems import Problem
+from signoff.worker.adk_api.problems import Problem, unknown_name
 
 _ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
 """The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
@@ -63,12 +63,9 @@ def stated_in(approval: Approval, answer: Answer) -> Stated:
         PayloadError: A value does not fit, or one too many is there.
     """
     if answer.name != name_of(approval):
-        raise Problem(
-            400,
-            "unknown-name",
-            "This name is not taken",
+        raise unknown_name(
             f"function_response.name is {brief(answer.name)!r}; "
-            f"this call is answered as {name_of(approval)!r}.",
+            f"this call is answered as {name_of(approval)!r}."
         )
     if approval.kind is Kind.INPUT:
         return _of_input(form_of(approval.call), answer.response)

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from signoff.core.base.errors import ConfigError
 from signoff.worker.adk_api.callers import Caller
-from signoff.worker.adk_api.problems import Problem, ProblemRoute
+from signoff.worker.adk_api.problems import Problem, ProblemRoute, not_served
 
 _HOME: Final = "/dev-ui/"
 
@@ -100,10 +100,8 @@ class Page:
     async def not_served(self, request: Request) -> Response:
         """Refuse what needs the code of an agent, or changes it."""
         await self.admit(request)
-        raise Problem(
+        raise not_served(
             501,
-            "not-served",
-            "This is not served",
             f"{request.method} {request.url.path} belongs to `adk web` on a developer's machine: "
             "it needs the agents' code, which only workers load.",
         )

@@ -16,8 +16,8 @@ in this process. What is different is what the wire cannot carry:
 - *A tool that asks in its own code is entered when it was rejected*, with ``confirmed``
   false and the reason as payload; only its own code looks at that.
 - *A pause is answered whole*, unless the settings say that the app is resumable.
-- *Half a pause cannot be mended.* A Python server that dies while it writes one leaves a call that
-  nobody can approve; the run fails and says so. Other servers write a pause in one piece.
+- *Half a pause cannot be repaired.* A Python server that dies while it writes one leaves a call
+  that nobody can approve; the run fails and says so. Other servers write a pause in one piece.
 - *A turn is gone on with only where the server is written in Python.* Others begin anew with every
   message, and do not go on without one.
 

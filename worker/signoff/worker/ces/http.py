@@ -55,6 +55,11 @@ def check(asked: dict[str, Any]) -> None:
             isinstance(given, dict) and all(isinstance(one, str) for one in given.values())
         ):
             raise HttpRefused(f"The {name} of a request are a dictionary of text.")
+    timeout = asked.get("timeout")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    # `nan` is not greater, and would set the order of all timers of the process wrong.
+    if timeout is not None and not (is_number and timeout > 0):
+        raise HttpRefused("The timeout of a request is a number of seconds, greater than 0.")
     _target(asked.get("url"))
 
 
@@ -96,7 +101,7 @@ async def request(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
     """
     goes_to = _target(asked["url"])
     _require_allowed(rules, goes_to)
-    seconds = min(float(asked.get("timeout") or rules.http_seconds), rules.http_seconds)
+    seconds = min(asked.get("timeout") or rules.http_seconds, rules.http_seconds)
     try:
         async with (
             asyncio.timeout(seconds),

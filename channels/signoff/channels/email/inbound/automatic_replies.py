@@ -75,7 +75,7 @@ class AutomaticMail:
             except ApprovalNotFound:
                 continue
             for asked in approval.asked:
-                holder = Holder(approval.id, asked.person, asked.channel, turn=asked.turn)
+                holder = Holder(approval.id, asked.person, asked.channel, level_key=asked.level_key)
                 # The last version put no code into it, but it is the receipt of the card.
                 if asked.receipt == one or is_caused_by(one, holder.card, named, key=key):
                     return holder
@@ -118,7 +118,7 @@ class AutomaticMail:
         if known is None:
             raise ApprovalNotFound(holder.approval)
         return [
-            Holder(one.approval, holder.person, holder.channel, turn=one.turn)
+            Holder(one.approval, holder.person, holder.channel, level_key=one.level_key)
             for one in known.listed
         ]
 
@@ -162,6 +162,6 @@ def _change(
 
 
 def _asked(approval: Approval, holder: Holder) -> Asked | None:
-    same = (holder.person, holder.channel, holder.turn)
-    found = (one for one in approval.asked if (one.person, one.channel, one.turn) == same)
+    same = (holder.person, holder.channel, holder.level_key)
+    found = (one for one in approval.asked if (one.person, one.channel, one.level_key) == same)
     return next(found, None)

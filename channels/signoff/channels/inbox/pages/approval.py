@@ -84,13 +84,13 @@ class ApprovalPages(Pages):
             approval, run, now = await self._ledger.current(approval.id)
         except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
             raise NotFound from error
-        person, directory, turns = (
+        person, directory, rotations = (
             visit.person,
             self._decisions.directory,
-            self._decisions.roster.turns.known,
+            self._decisions.roster.rotations.known,
         )
         # As an answer would be judged now, whether or not a timer has run.
-        moved = advance(approval, directory, now=now, turns=turns)[0]
+        moved = advance(approval, directory, now=now, rotations=rotations)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
         tried, zone = tried or Tried(), directory.zone_of(person.id)
@@ -102,7 +102,7 @@ class ApprovalPages(Pages):
             once=secrets.token_urlsafe(12),
             view=shape,
             Stage=Stage,
-            history=history_of(here, run, events, person, directory, now=now, turns=turns),
+            history=history_of(here, run, events, person, directory, now=now, rotations=rotations),
             now=now,
             state=_state(here, shape, now, zone),
             outcome=OUTCOMES.get(here.state, QUIET),

@@ -16,10 +16,10 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.hiding import without_secrets
 from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.quiet_hours import card_waits_for
-from signoff.core.routing.selection import NO_TURNS
+from signoff.core.routing.selection import NO_ROTATIONS
 from signoff.core.simulation.forecast import Step
 from signoff.core.simulation.timeline import foresee_rest
 
@@ -97,7 +97,7 @@ def history_of(
     directory: Directory,
     *,
     now: datetime,
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> History:
     """Return what a person is told of an approval that they may see.
 
@@ -111,7 +111,7 @@ def history_of(
     to_the_end = person.sees_all or mine or person.id in approval.decided_by
     return History(
         voices=tuple(_voices(approval, names)),
-        ahead=_ahead(approval, directory, names, turns),
+        ahead=_ahead(approval, directory, names, rotations),
         sent=tuple(
             _sent(one, names, card_waits_for(approval, one, directory, now))
             for one in approval.asked
@@ -223,7 +223,7 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
     terms = approval.terms
     following = next(terms.behind(approval.level, approval.round), None) if terms else None
     if terms is not None and following is not None:
-        yield Voice(one_line(terms.called(following[0])), "is asked after this stage")
+        yield Voice(one_line(terms.called(following[0])), "is asked after this phase")
 
 
 def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
@@ -263,12 +263,12 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
 
 
 def _ahead(
-    approval: Approval, directory: Directory, names: _Names, turns: Turns
+    approval: Approval, directory: Directory, names: _Names, rotations: Rotations
 ) -> tuple[Moment, ...]:
     """Say what comes next if nobody answers."""
     if approval.state is not State.PENDING:
         return ()
-    steps, after = foresee_rest(approval, directory, turns=turns, most=_MOST_AHEAD)
+    steps, after = foresee_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)
     found = [one for step in steps for one in _next(step, names)]
     if after.state is State.PENDING and after.next_due is not None:
         found.append(Moment(after.next_due, "and so on, until somebody answers"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -18,6 +19,8 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
 _LONGEST: Final = 240
+_LIKE_ROWS: Final = re.compile(r", [^,]*: ")
+"""A value that reads as several, where they stand in one line."""
 _MOST_NAMES: Final = 3
 _SOON: Final = timedelta(hours=1)
 _TODAY: Final = timedelta(hours=8)
@@ -118,7 +121,6 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
     decision, zone = approval.decision, directory.zone_of(person.id)
     what = ", ".join(f"{row.name}: {unbroken(row.value)}" for row in shape.rows)
     batchable = approval.batchable and may_answer(approval, person, directory, now)
-    hides = shape.warnings or shape.hint or shape.hides or len(what) > _LONGEST
     awaited = approval.ballot.awaited if pending else ()
     others = names((one for one in awaited if one != person.id), directory)
     mine = person.id in awaited
@@ -138,8 +140,15 @@ def line(approval: Approval, person: Person, directory: Directory, now: datetime
         level=" · ".join(filter(None, parts)),
         chips=tuple(_chips(approval, shape, person, directory, now)),
         batchable=batchable,
-        at_once=approval.digest if batchable and not hides else "",
+        at_once=approval.digest if batchable and _is_whole(shape, what) else "",
     )
+
+
+def _is_whole(shape: Card, what: str) -> bool:
+    """Say whether a line shows all that a person has to read before a yes, and only as it is."""
+    values = [row.value for row in shape.rows]
+    more = shape.warnings or shape.hint or shape.hides or shape.comments or len(what) > _LONGEST
+    return not more and all(unbroken(one) == one and not _LIKE_ROWS.search(one) for one in values)
 
 
 def by_day(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:

@@ -21,7 +21,7 @@ from signoff.core.cards.card import Card, Row, card, rows_of, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.payload import LONE_FIELD
-from signoff.core.policies.levels import turn_of
+from signoff.core.policies.levels import level_key_of
 
 _MOST_NAMES: Final = 200
 _ANY: Final = "…"
@@ -231,8 +231,8 @@ def _over(approval: Approval, person: Person, directory: Directory, now: datetim
     seats = [one for one in approval.seats if one.person == person.id]
     if seats and person.id not in {*approval.ballot.own, *approval.ballot.stay}:
         last = max(seats, key=lambda one: (one.round, one.level))
-        turn = turn_of(max(last.level, 0), last.round)
-        return phrases.went_on(approval, directory, turn, person.id)
+        level_key = level_key_of(max(last.level, 0), last.round)
+        return phrases.went_on(approval, directory, level_key, person.id)
     if approval.is_late(now) and approval.is_last_level and not approval.stays_open:
         return phrases.late(approval, directory, person.id)
     return None

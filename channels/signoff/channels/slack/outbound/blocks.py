@@ -187,8 +187,8 @@ def summary(message: Message) -> str:
 def metadata(message: Message) -> Json:
     """Return the metadata by which a card is found again (message metadata of the Web API)."""
     payload = {"approval": message.card.approval, "to": message.person}
-    if message.turn:
-        payload["turn"] = message.turn
+    if message.level_key:
+        payload["turn"] = message.level_key
     return {"event_type": CARD, "event_payload": payload}
 
 

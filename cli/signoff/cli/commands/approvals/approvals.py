@@ -328,8 +328,10 @@ def _write_list(
     if as_json:
         write_json([shows.as_json(one) for one in found])
     elif isinstance(now, datetime):
-        turns = decisions.roster.turns.known
-        shows.console().print(shows.approvals_table(found, decisions.directory, now, turns=turns))
+        rotations = decisions.roster.rotations.known
+        shows.console().print(
+            shows.approvals_table(found, decisions.directory, now, rotations=rotations)
+        )
     else:
         say("No pending approvals.")
 

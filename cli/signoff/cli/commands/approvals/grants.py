@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.approvals.moves import CHANNEL, length_of
-from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.approvals.moves import CHANNEL
+from signoff.cli.commands.session import (
+    Json,
+    length_of,
+    operator,
+    person_of,
+    settings_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -140,7 +147,7 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a grant at once."""
-    who = by or f"{getpass.getuser()} (cli)"
+    who = by or operator()
 
     async def work(decisions: Decisions) -> Grant:
         from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415 -- the domain

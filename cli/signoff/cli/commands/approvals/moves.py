@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.session import (
+    Json,
+    length_of,
+    operator,
+    person_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -33,23 +38,6 @@ MaybeAs = Annotated[
 Reason = Annotated[str, typer.Option(help="Why.")]
 
 
-def length_of(text: str) -> timedelta:
-    """Read how long, by the clock.
-
-    Raises:
-        typer.BadParameter: It is no duration, or one of working time.
-    """
-    from signoff.core.base.durations import parse_span  # noqa: PLC0415
-
-    try:
-        span = parse_span(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    if span.business:
-        raise typer.BadParameter("this is time by the clock: leave out `business`")
-    return span.length
-
-
 def claim(
     ctx: typer.Context,
     approval_id: ApprovalId,
@@ -66,23 +54,19 @@ def claim(
     as_json: Json = False,
 ) -> None:
     """Reserve the decision for one approver for a while."""
-    span = length_of(length) if length else None
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
-
-        return moves.Claim(length=span), actor_of(decisions.directory, person)
+    move = moves.Claim(length=length_of(length) if length else None)
 
     def said(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
         if done.claimed is None:
             return "released"
-        by = directory.get(done.claimed.by)
-        name = by.shown if by else done.claimed.by
+        name = directory.shown(done.claimed.by)
         return f"claimed by {name} until {moment(done.claimed.until, directory)}"
 
-    _make(ctx, approval_id, want, said, as_json=as_json)
+    _make(ctx, approval_id, person, lambda *_: move, said, as_json=as_json)
 
 
 def release(
@@ -94,13 +78,10 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release a claim, so that all approvers can decide again."""
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-
-        return moves.Release(reason=reason), actor_of(decisions.directory, person)
-
-    _make(ctx, approval_id, want, lambda _, __: "released", as_json=as_json)
+    move = moves.Release(reason=reason)
+    _make(ctx, approval_id, person, lambda *_: move, lambda *_: "released", as_json=as_json)
 
 
 def reassign(
@@ -119,38 +100,30 @@ def reassign(
     if not of and not person:
         raise typer.BadParameter("say whose place it is: --from, or --as for one's own")
 
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-        directory = decisions.directory
-        move = moves.Reassign(
-            of=person_of(directory, of or person), to=person_of(directory, to), reason=reason
-        )
-        return move, actor_of(directory, person)
+    def want(_: Approval, directory: Directory) -> Move:
+        whose = person_of(directory, of or person)
+        return moves.Reassign(of=whose, to=person_of(directory, to), reason=reason)
 
     def said(done: Approval, directory: Directory) -> str:
-        who = directory.get(done.handovers[-1].to)
-        return f"{who.shown if who else done.handovers[-1].to} decides it now"
+        return f"{directory.shown(done.handovers[-1].to)} decides it now"
 
-    _make(ctx, approval_id, want, said, as_json=as_json)
+    _make(ctx, approval_id, person, want, said, as_json=as_json)
 
 
 def remind(
     ctx: typer.Context, approval_id: ApprovalId, *, person: MaybeAs = "", as_json: Json = False
 ) -> None:
     """Remind approvers who have not answered, at most once an hour."""
-
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-
-        return moves.Remind(), actor_of(decisions.directory, person)
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
     def said(done: Approval, directory: Directory) -> str:
         found = (directory.get(one) for one in done.ballot.awaited)
         names = ", ".join(one.shown for one in found if one is not None)
         return f"{names} will be reminded"
 
-    _make(ctx, approval_id, want, said, as_json=as_json)
+    _make(ctx, approval_id, person, lambda *_: moves.Remind(), said, as_json=as_json)
 
 
 def ask(
@@ -162,17 +135,12 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Ask the requester a question. The answer appears on the card."""
-
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-
-        return moves.AskBack(text=text), actor_of(decisions.directory, person)
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
     def said(done: Approval, directory: Directory) -> str:
-        requester = directory.find(done.origin.user)
-        return f"{requester.shown if requester else done.origin.user} is asked"
+        return f"{directory.shown(done.origin.user)} is asked"
 
-    _make(ctx, approval_id, want, said, as_json=as_json)
+    _make(ctx, approval_id, person, lambda *_: moves.AskBack(text=text), said, as_json=as_json)
 
 
 def comment(
@@ -184,17 +152,14 @@ def comment(
     as_json: Json = False,
 ) -> None:
     """Comment on the card. The requester's comment answers an open question."""
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(decisions: Decisions, seen: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-        from signoff.core.directory.people import Person  # noqa: PLC0415
+    def want(seen: Approval, directory: Directory) -> Move:
+        asked = person and seen.is_requester(person_of(directory, person), directory)
+        return moves.AnswerBack(text=text) if asked else moves.Comment(text=text)
 
-        actor = actor_of(decisions.directory, person)
-        if isinstance(actor.who, Person) and seen.is_requester(actor.who, decisions.directory):
-            return moves.AnswerBack(text=text), actor
-        return moves.Comment(text=text), actor
-
-    _make(ctx, approval_id, want, lambda _, __: "the comment stands on the card", as_json=as_json)
+    said = "the comment stands on the card"
+    _make(ctx, approval_id, person, want, lambda *_: said, as_json=as_json)
 
 
 def extend(
@@ -207,19 +172,16 @@ def extend(
     as_json: Json = False,
 ) -> None:
     """Extend the deadline, by at most the level's original length."""
-    span = length_of(by)
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-
-        return moves.Extend(by=span, reason=reason), actor_of(decisions.directory, person)
+    move = moves.Extend(by=length_of(by), reason=reason)
 
     def said(done: Approval, directory: Directory) -> str:
         from signoff.cli.commands.approvals.show import moment  # noqa: PLC0415
 
         return f"open until {moment(done.deadline, directory)}"
 
-    _make(ctx, approval_id, want, said, as_json=as_json)
+    _make(ctx, approval_id, person, lambda *_: move, said, as_json=as_json)
 
 
 def break_glass(
@@ -234,13 +196,10 @@ def break_glass(
 
     Everybody who is asked is told, with the reason.
     """
+    from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
-    def want(decisions: Decisions, _: Approval) -> tuple[Move, Actor]:
-        from signoff.core.approvals import moves  # noqa: PLC0415
-
-        return moves.BreakGlass(reason=reason), actor_of(decisions.directory, person)
-
-    _make(ctx, approval_id, want, lambda _, __: "it runs, and everybody is told", as_json=as_json)
+    move, said = moves.BreakGlass(reason=reason), "it runs, and everybody is told"
+    _make(ctx, approval_id, person, lambda *_: move, lambda *_: said, as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:
@@ -248,11 +207,6 @@ def register(app: typer.Typer) -> None:
     app.command("break-glass")(break_glass)
     for one in (claim, release, reassign, remind, ask, comment, extend):
         app.command()(one)
-
-
-def operator() -> str:
-    """Return what stands in the audit for the user of the terminal."""
-    return f"{getpass.getuser()} (cli)"
 
 
 def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
@@ -279,20 +233,24 @@ def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
 def _make(
     ctx: typer.Context,
     approval_id: str,
-    want: Callable[[Decisions, Approval], tuple[Move, Actor]],
+    person: str,
+    want: Callable[[Approval, Directory], Move],
     said: Callable[[Approval, Directory], str],
     *,
     as_json: bool,
 ) -> None:
+    """Make the move that somebody wants, and say what has become of the approval."""
+
     async def work(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
-        seen = await decisions.ledger.approval(approval_id)
-        outcome = await decisions.take(approval_id, *want(decisions, seen))
+        directory = decisions.directory
+        move = want(await decisions.ledger.approval(approval_id), directory)
+        outcome = await decisions.take(approval_id, move, actor_of(directory, person))
         done = outcome.approval_or_raise()
         if as_json:
             write_json(shows.as_json(done))
         else:
-            say(f"{done.id}: {said(done, decisions.directory)}.")
+            say(f"{done.id}: {said(done, directory)}.")
 
     with_decisions(ctx, work, rings=True)

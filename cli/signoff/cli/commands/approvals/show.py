@@ -20,10 +20,10 @@ from signoff.core.base.durations import coarse
 from signoff.core.base.moments import in_its_zone, zone_name
 from signoff.core.cards.card import awaited_by, card, one_line, shown, unbroken, values_text
 from signoff.core.directory.people import Directory
-from signoff.core.directory.queues import Turns
+from signoff.core.directory.queues import Rotations
 from signoff.core.routing.escalation import advance
 from signoff.core.routing.quiet_hours import card_waits_for
-from signoff.core.routing.selection import NO_TURNS
+from signoff.core.routing.selection import NO_ROTATIONS
 
 _PIPE_WIDTH = 400
 _WHOLE = frozenset({"id", "state", "since", "due in", "after", "number"})
@@ -102,7 +102,7 @@ def approvals_table(
     directory: Directory,
     now: datetime,
     *,
-    turns: Turns = NO_TURNS,
+    rotations: Rotations = NO_ROTATIONS,
 ) -> Table:
     """Return approvals with what waits, on whom, and for how long.
 
@@ -111,7 +111,7 @@ def approvals_table(
     made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
     for one in approvals:
         pending = one.state is State.PENDING
-        here = advance(one, directory, now=now, turns=turns)[0] if pending else one
+        here = advance(one, directory, now=now, rotations=rotations)[0] if pending else one
         due = one.deadline - now if one.deadline and pending else None
         frozen = ", frozen" if one.frozen_by(directory.freezes) else ""
         add(

@@ -38,8 +38,8 @@ _ENDS: Final = {
 
 def who_approves(timeline: Timeline, directory: Directory) -> dict[str, Any]:
     """Return which policy rules, and who is asked one after the other until it ends."""
-    asked = [[_name(directory, person) for person in rung.people] for rung in timeline.rungs]
-    needs = [rung.need for rung in timeline.rungs]
+    asked = [[_name(directory, person) for person in level.people] for level in timeline.levels]
+    needs = [level.need for level in timeline.levels]
     return {
         "policy": timeline.terms.policy,
         "asked": asked,
@@ -93,7 +93,7 @@ def print_timeline(
     if hidden := having_hidden(args, timeline.terms.hide):
         names = ", ".join(map(one_line, sorted(hidden)))
         out.print(Text("hidden: ", style="bold"), Text(names), sep="")
-    if timeline.rungs:
+    if timeline.levels:
         told = _requester_is_told(timeline, directory)
         out.print(Text("\nthe requester ", style="bold"), Text(one_line(told)), sep="")
     answers = "everybody approves" if approving else "nobody answers"
@@ -115,14 +115,14 @@ def print_timeline(
         words = f"it is allowed at once; above {timeline.allowed} {above} would be asked"
     elif timeline.terms.effect is Effect.DENY:
         words = "it is denied at once, and the agent reads the reason"
-    elif timeline.end is End.APPROVE and approving and timeline.rungs:
+    elif timeline.end is End.APPROVE and approving and timeline.levels:
         words = "it is approved"
-    elif timeline.end is End.APPROVE and not timeline.rungs:
+    elif timeline.end is End.APPROVE and not timeline.levels:
         words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
-    if len(stages := timeline.terms.stages) > 1:
-        say = f"{', then '.join(stages)}; each has to approve before the next is asked"
-        out.print(Text("stages: ", style="bold"), Text(one_line(say)), sep="")
+    if len(phases := timeline.terms.phases) > 1:
+        say = f"{', then '.join(phases)}; each has to approve before the next is asked"
+        out.print(Text("phases: ", style="bold"), Text(one_line(say)), sep="")
     if grants := timeline.terms.grants:
         who = ", ".join(_name(directory, one) for one in grants.who)
         longest = format_duration(grants.longest)
@@ -132,7 +132,7 @@ def print_timeline(
 
 def _bundled(timeline: Timeline, bundles: tuple[int, timedelta] | None) -> str:
     """Say when a card would become part of a bundle: that depends on the other cards."""
-    urgent = [timeline.terms.asking(one.level).urgent for one in timeline.rungs]
+    urgent = [timeline.terms.asking(one.level).urgent for one in timeline.levels]
     if all(urgent):
         return "urgent, so each is sent at once and on its own"
     if bundles is None or not bundles[0]:

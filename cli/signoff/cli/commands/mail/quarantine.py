@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.commands.session import Json, operator, with_decisions, write_json
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def retry(
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
         mail = await quarantine.find(decisions.ledger, mail_id)
-        await quarantine.retry(decisions.ledger, mail, by=_who(by), why=reason)
+        await quarantine.retry(decisions.ledger, mail, by=by or operator(), why=reason)
         return mail
 
     _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
@@ -127,14 +126,10 @@ def drop(
         from signoff.channels.email.inbound import quarantine  # noqa: PLC0415
 
         mail = await quarantine.find(decisions.ledger, mail_id)
-        await quarantine.drop(decisions.ledger, mail, by=_who(by), why=reason)
+        await quarantine.drop(decisions.ledger, mail, by=by or operator(), why=reason)
         return mail
 
     _done(with_decisions(ctx, work), "is deleted", as_json=as_json)
-
-
-def _who(by: str) -> str:
-    return by or f"{getpass.getuser()} (cli)"
 
 
 def _done(mail: Quarantined, what: str, *, as_json: bool) -> None:

@@ -13,8 +13,22 @@ from signoff.core.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
+    from signoff.cli.config.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="The inbox page.")
+
+
+def require_page(settings: Settings) -> None:
+    """Refuse settings without an inbox page.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not settings.inbox.url:
+        raise ConfigError(
+            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
+            key="inbox",
+        )
 
 
 @app.callback()
@@ -41,12 +55,8 @@ def link(
     from signoff.core.base.networks import is_loopback  # noqa: PLC0415 -- with the settings
 
     settings = settings_of(ctx)
+    require_page(settings)
     url = settings.inbox.url
-    if not url:
-        raise ConfigError(
-            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
-            key="inbox",
-        )
     if not is_loopback(urlsplit(url).hostname or ""):
         raise ConfigError(
             f"{url} is not on this machine: people sign in to it as [inbox] sign_in says. A "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import sys
 from datetime import date
@@ -10,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, settings_of, with_decisions, write_json
+from signoff.cli.commands.people.inbox import require_page
+from signoff.cli.commands.session import (
+    Json,
+    operator,
+    person_of,
+    settings_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 from signoff.core.base.errors import AbsenceRefused, ConfigError
 
@@ -120,7 +127,7 @@ def away(
         absence = Absence(start=first, end=last, delegate=stands_in)
         more = {"channel": "cli"}
         absence = await decisions.people.leave(
-            who, absence, by=_operator(), more=more, assurance=Assurance.TERMINAL
+            who, absence, by=operator(), more=more, assurance=Assurance.TERMINAL
         )
         waiting, handed = await waits_for(decisions.ledger, who.id), HandedOver()
         if (
@@ -128,9 +135,9 @@ def away(
             and stands_in
             and _is_handed_over(hand, len(waiting), who.shown, as_json=as_json)
         ):
-            operator = Actor(Operator(name=_operator()), "cli", assurance=Assurance.TERMINAL)
+            me = Actor(Operator(name=operator()), "cli", assurance=Assurance.TERMINAL)
             to = person_of(decisions.directory, stands_in)
-            handed = await hand_over(decisions, waiting, operator, of=who, to=to)
+            handed = await hand_over(decisions, waiting, me, of=who, to=to)
         done = {one.id for one in handed.done}
         return absence, [one for one in waiting if one.id not in done], handed
 
@@ -160,7 +167,7 @@ def back(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
 
     async def work(decisions: Decisions) -> None:
         who = person_of(decisions.directory, person)
-        await decisions.people.come_back(who, by=_operator(), more={"channel": "cli"})
+        await decisions.people.come_back(who, by=operator(), more={"channel": "cli"})
 
     with_decisions(ctx, work)
     if as_json:
@@ -191,12 +198,7 @@ def enroll(
     Anybody who has the secret can create the codes. Show it only to that person.
     """
     settings = settings_of(ctx)
-    if not settings.inbox.url:
-        raise ConfigError(
-            "There is no inbox page to sign in to. Set url and secret_key under [inbox].",
-            key="inbox",
-        )
-
+    require_page(settings)
     if passkey:
         _invite(ctx, settings.inbox, person, as_json=as_json)
         return
@@ -206,7 +208,7 @@ def enroll(
 
         factors = Factors(decisions.ledger, settings.inbox.secret_key)
         who = person_of(decisions.directory, person)
-        return await factors.enroll(who, by=_operator(), replace=replace)
+        return await factors.enroll(who, by=operator(), replace=replace)
 
     uri = with_decisions(ctx, work)
     if as_json:
@@ -229,7 +231,7 @@ def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: b
         from signoff.channels.inbox.auth.passkey_store import invite  # noqa: PLC0415 -- redis
 
         who = person_of(decisions.directory, person)
-        return await invite(decisions.ledger, who.id, by=_operator())
+        return await invite(decisions.ledger, who.id, by=operator())
 
     code, page = with_decisions(ctx, work), f"{inbox.url}/inbox/security"
     if as_json:
@@ -252,7 +254,7 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
         from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
 
         found = decisions.directory.find(person)
-        return await take_away(decisions.ledger, found.id if found else person, by=_operator())
+        return await take_away(decisions.ledger, found.id if found else person, by=operator())
 
     if not with_decisions(ctx, work):
         raise ConfigError(f"{person} is not enrolled; `signoff people list` shows who is.")
@@ -305,7 +307,7 @@ def sign_out(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
 
         found = decisions.directory.find(person)
         who = found.id if found else person
-        await sign_out_everywhere(decisions.ledger, who, by=_operator())
+        await sign_out_everywhere(decisions.ledger, who, by=operator())
 
     with_decisions(ctx, work)
     if as_json:
@@ -359,15 +361,15 @@ def erase(
         names = found.names if found is not None else [person]
         redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
         await require_over(ledger, redaction)
-        await take_away(ledger, found.id if found is not None else person, by=_operator())
+        await take_away(ledger, found.id if found is not None else person, by=operator())
         for token in await api_tokens.everyone(ledger):
             if token.person in names or {*token.users} & {*names}:
-                await api_tokens.revoke(ledger, token.id, by=_operator())
+                await api_tokens.revoke(ledger, token.id, by=operator())
         return await erase_person(
             ledger,
             ArchiveFiles(settings.archive_folder),
             redaction,
-            by=_operator(),
+            by=operator(),
             why=reason,
             feeds=bool(settings.webhooks),
         )
@@ -414,7 +416,3 @@ def _day(text: str, option: str) -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise AbsenceRefused(f"{option} {text!r} is no day: write it like 2026-12-24.") from error
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()} (cli)"

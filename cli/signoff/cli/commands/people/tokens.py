@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import getpass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
+from signoff.cli.commands.session import (
+    Json,
+    length_of,
+    operator,
+    person_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -59,7 +64,7 @@ def create(
     users and decides nothing.
     """
     scopes = frozenset(_scope(one) for one in scope)
-    within = _duration(expires) if expires else None
+    within = length_of(expires) if expires else None
 
     async def work(decisions: Decisions) -> tuple[str, Access]:
         from signoff.broker.api_tokens import create as make  # noqa: PLC0415
@@ -68,7 +73,7 @@ def create(
         return await make(
             decisions.ledger,
             scopes=scopes,
-            by=_operator(),
+            by=operator(),
             name=name,
             person=person_of(decisions.directory, person).id if person else "",
             users=tuple(user or ()),
@@ -120,7 +125,7 @@ def revoke(
     async def work(decisions: Decisions) -> Access:
         from signoff.broker.api_tokens import revoke as take_away  # noqa: PLC0415
 
-        return await take_away(decisions.ledger, token_id, by=_operator())
+        return await take_away(decisions.ledger, token_id, by=operator())
 
     gone = with_decisions(ctx, work)
     if as_json:
@@ -138,22 +143,5 @@ def _scope(text: str) -> Scope:
         raise typer.BadParameter(f"--scope takes {', '.join(Scope)}, not {text!r}") from error
 
 
-def _duration(text: str) -> timedelta:
-    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415
-
-    from signoff.core.base.durations import Duration  # noqa: PLC0415
-
-    try:
-        made: timedelta = TypeAdapter(Duration).validate_python(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise typer.BadParameter(f"--expires: {first['msg']}") from error
-    return made
-
-
 def _as_json(access: Access) -> dict[str, object]:
     return access.model_dump(mode="json", exclude={"sha256"})
-
-
-def _operator() -> str:
-    return f"{getpass.getuser()} (cli)"

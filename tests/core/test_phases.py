@@ -1,4 +1,4 @@
-"""Stages: every one has to approve, one after the other."""
+"""Phases: every one has to approve, one after the other."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ADA, BO, CY, DEE, EVE = (
 PEOPLE = Directory([ADA, BO, CY, DEE, EVE])
 
 
-def level(*ask: str, stage: str = "", **rules: Any) -> Level:
+def level(*ask: str, phase: str = "", **rules: Any) -> Level:
     """Return a level of an hour."""
-    return Level(ask=ask, within="1h", stage=stage, **rules)
+    return Level(ask=ask, within="1h", phase=phase, **rules)
 
 
-MANAGER = level("ada", stage="manager")
-DEPUTY = level("bo", stage="manager")
-BOARD = level("cy", "dee", "eve", stage="board", quorum=2)
+MANAGER = level("ada", phase="manager")
+DEPUTY = level("bo", phase="manager")
+BOARD = level("cy", "dee", "eve", phase="board", quorum=2)
 
 
 def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
@@ -49,7 +49,7 @@ def asked(*levels: Level, template: JsonValue = None, **rules: Any) -> Approval:
 
 
 def says(approval: Approval, person: Person, *, yes: bool = True, **parts: Any) -> Approval:
-    """Return the approval after an answer, gone on to the next stage where that is due."""
+    """Return the approval after an answer, gone on to the next phase where that is due."""
     parts = {"now": NOON + timedelta(minutes=5), "channel": "email", **parts}
     move = approval.approve if yes else approval.reject
     after, _ = move(person, PEOPLE, **parts)
@@ -73,7 +73,7 @@ def test_the_manager_and_then_two_of_the_board() -> None:
     assert approval.decided_by == ("ada", "cy", "eve")
 
 
-def test_who_does_not_answer_is_followed_by_others_of_the_same_stage_alone() -> None:
+def test_who_does_not_answer_is_followed_by_others_of_the_same_phase_alone() -> None:
     """The deputy is asked in place of the manager; silence of both ends it before the board."""
     approval, _ = advance(asked(MANAGER, DEPUTY, BOARD), PEOPLE, now=NOON + HOUR)
     assert approval.ballot.own == ("bo",)
@@ -83,21 +83,21 @@ def test_who_does_not_answer_is_followed_by_others_of_the_same_stage_alone() -> 
     assert ended.state is State.TIMED_OUT
 
 
-def test_silence_of_a_later_stage_rejects() -> None:
+def test_silence_of_a_later_phase_rejects() -> None:
     """What the manager has approved and the board does not answer is not approved."""
     board = says(asked(MANAGER, BOARD), ADA)
     ended, _ = advance(board, PEOPLE, now=NOON + 3 * HOUR)
     assert ended.state is State.TIMED_OUT
 
 
-def test_a_no_at_any_stage_ends_it() -> None:
+def test_a_no_at_any_phase_ends_it() -> None:
     """The manager's, and one of the board."""
     assert says(asked(MANAGER, BOARD), ADA, yes=False).state is State.REJECTED
     assert says(says(asked(MANAGER, BOARD), ADA), DEE, yes=False).state is State.REJECTED
 
 
-def test_who_has_approved_at_a_stage_has_no_say_at_the_next() -> None:
-    """Also where earlier levels may still answer: that is within a stage."""
+def test_who_has_approved_at_a_phase_has_no_say_at_the_next() -> None:
+    """Also where earlier levels may still answer: that is within a phase."""
     stay = BOARD.model_copy(update={"earlier": Earlier.STAY})
     board = says(asked(MANAGER, stay), ADA)
     assert board.approvers == {"cy", "dee", "eve"}
@@ -106,9 +106,9 @@ def test_who_has_approved_at_a_stage_has_no_say_at_the_next() -> None:
             says(board, ADA, yes=yes)
 
 
-def test_who_is_asked_twice_counts_once_at_each_stage() -> None:
+def test_who_is_asked_twice_counts_once_at_each_phase() -> None:
     """Where the policy asks twice, Ada's yes as the manager is none of the two of the board."""
-    board = level("ada", "cy", stage="board", quorum=2)
+    board = level("ada", "cy", phase="board", quorum=2)
     approval = says(asked(MANAGER, board, ask_twice=True), ADA)
     assert (approval.ballot.yes, approval.ballot.awaited) == ((), ("ada", "cy"))
     approval = says(approval, ADA)
@@ -118,8 +118,8 @@ def test_who_is_asked_twice_counts_once_at_each_stage() -> None:
     assert (approval.state, approval.decided_by) == (State.APPROVED, ("ada", "cy"))
 
 
-def test_all_stages_have_to_say_the_same() -> None:
-    """Other values than those of the stage before are refused."""
+def test_all_phases_have_to_say_the_same() -> None:
+    """Other values than those of the phase before are refused."""
     approval = asked(MANAGER, BOARD, template={"days": 0})
     approval = says(approval, ADA, values={"days": 3})
     with pytest.raises(PayloadError, match="Ada has approved this with"):
@@ -128,9 +128,9 @@ def test_all_stages_have_to_say_the_same() -> None:
     assert says(approval, DEE, values={"days": 3}).state is State.APPROVED
 
 
-def test_a_stage_without_people_is_not_passed_over() -> None:
+def test_a_phase_without_people_is_not_passed_over() -> None:
     """It is said that nobody is there; what takes its place needs as many yeses."""
-    approval = asked(MANAGER, level("nobody", stage="board", quorum=2))
+    approval = asked(MANAGER, level("nobody", phase="board", quorum=2))
     after, events = approval.approve(ADA, PEOPLE, channel="cli", now=NOON)
     assert (after.passed, after.state) == (True, State.PENDING)
     assert [one.what for one in events] == [What.VOTED]
@@ -138,18 +138,18 @@ def test_a_stage_without_people_is_not_passed_over() -> None:
     assert (after.still_needed, approval.still_needed) == (2, 3)
 
 
-def test_what_cannot_be_said_of_stages() -> None:
-    """Levels of a stage that do not stand together, and silence that approves."""
+def test_what_cannot_be_said_of_phases() -> None:
+    """Levels of a phase that do not stand together, and silence that approves."""
     with pytest.raises(ValidationError, match="stand together"):
         Policy(name="p", levels=(MANAGER, BOARD, DEPUTY))
     with pytest.raises(ValidationError, match="silence approves nothing"):
         Policy(name="p", levels=(MANAGER, BOARD), on_timeout="approve", ceiling="true")
 
 
-def test_no_grant_takes_the_place_of_stages() -> None:
+def test_no_grant_takes_the_place_of_phases() -> None:
     """A grant is one yes, and here it takes several."""
     rules = GrantRules(who=("ada",))
-    approval = asked(MANAGER, level("cy", stage="board"), grants=rules)
+    approval = asked(MANAGER, level("cy", phase="board"), grants=rules)
     with pytest.raises(GrantRefused, match="more than one yes"):
         may_grant(approval, "ada")
 
@@ -159,13 +159,13 @@ def test_no_grant_takes_the_place_of_stages() -> None:
     votes=st.lists(st.tuples(st.sampled_from(list(PEOPLE)), st.booleans()), max_size=20),
     waits=st.lists(st.integers(0, 70), max_size=20),
 )
-def test_nothing_is_approved_that_a_stage_has_not(
+def test_nothing_is_approved_that_a_phase_has_not(
     *, sizes: list[int], votes: list[tuple[Person, bool]], waits: list[int]
 ) -> None:
-    """In any order of answers, what is approved has the quorum of every stage, by its people."""
+    """In any order of answers, what is approved has the quorum of every phase, by its people."""
     ids = [one.id for one in PEOPLE]
     levels = tuple(
-        level(*ids[number : number + 3] or ids[:1], stage=f"s{number}", quorum=min(size, 2))
+        level(*ids[number : number + 3] or ids[:1], phase=f"s{number}", quorum=min(size, 2))
         for number, size in enumerate(sizes)
         if number + 2 <= len(ids)
     )

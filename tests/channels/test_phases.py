@@ -1,4 +1,4 @@
-"""Stages on their whole way: cards, words, and what happens where a stage has nobody."""
+"""Phases on their whole way: cards, words, and what happens where a phase has nobody."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def floor(still_channels: Channels, clock: VirtualClock) -> Floor:
     return Floor(
         still_channels,
         clock,
-        level("requester.manager", stage="manager"),
-        level("mara", "cleo", stage="board", name="the board", quorum=2),
+        level("requester.manager", phase="manager"),
+        level("mara", "cleo", phase="board", name="the board", quorum=2),
     )
 
 
@@ -36,11 +36,11 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
     """Dan's yes by mail is recorded and goes on; the two of the board end it; the run goes on."""
     approval = await floor.ask()
     assert floor.told() == [("dan", Kind.CARD)]
-    desk = floor.channels.desk
+    decider = floor.channels.decider
     with pytest.raises(NotAnApprover):
-        await desk.approve(approval.id, MARA, channel="cli")
+        await decider.approve(approval.id, MARA, channel="cli")
 
-    await desk.approve(approval.id, DAN, channel="cli")
+    await decider.approve(approval.id, DAN, channel="cli")
     await floor.settle()
     moved = next(one for one in floor.channels.channel.delivered if one.kind is Kind.OUTCOME)
     assert moved.headline == "Approved here, and it went on to the board: reimburse"
@@ -50,11 +50,11 @@ async def test_the_board_is_asked_when_the_manager_has_approved(floor: Floor) ->
         ("mara", Kind.CARD),
     ]
     with pytest.raises(Escalated):
-        await desk.reject(approval.id, DAN, channel="cli")
-    await desk.approve(approval.id, MARA, channel="cli")
-    done = await desk.approve(approval.id, CLEO, channel="cli")
+        await decider.reject(approval.id, DAN, channel="cli")
+    await decider.approve(approval.id, MARA, channel="cli")
+    done = await decider.approve(approval.id, CLEO, channel="cli")
     assert (done.state, done.decided_by) == (State.APPROVED, ("dan", "mara", "cleo"))
-    assert (await desk.ledger.run(approval.origin.run)).state is RunState.ANSWERED
+    assert (await decider.ledger.run(approval.origin.run)).state is RunState.ANSWERED
     wanted = (What.ASKED, What.VOTED, What.PASSED, What.APPROVED)
     whats = [one for one in await floor.channels.whats(approval) if one in wanted]
     first, then = [What.ASKED, What.VOTED, What.PASSED], [What.ASKED, What.VOTED, What.APPROVED]
@@ -74,28 +74,28 @@ async def test_who_approves_by_mail_reads_that_it_goes_on(floor: Floor) -> None:
     assert {one.card.progress for one in cards} == {"0 of 2 have approved; before that: Dan Roe"}
 
 
-async def test_a_stage_that_has_nobody_is_asked_of_the_default(
+async def test_a_phase_that_has_nobody_is_asked_of_the_default(
     still_channels: Channels, clock: VirtualClock
 ) -> None:
-    """It is not passed over: the default takes as many yeses as the stage would."""
+    """It is not passed over: the default takes as many yeses as the phase would."""
     floor = Floor(
         still_channels,
         clock,
-        level("requester.manager", stage="manager"),
-        level("nobody", stage="board", quorum=2),
+        level("requester.manager", phase="manager"),
+        level("nobody", phase="board", quorum=2),
     )
     approval = await floor.ask()
-    desk = floor.channels.desk
-    after = await desk.approve(approval.id, DAN, channel="cli")
+    decider = floor.channels.decider
+    after = await decider.approve(approval.id, DAN, channel="cli")
     assert after.state is State.PENDING
     await floor.settle()
     here = await floor.now(approval)
     assert (here.ballot.own, here.ballot.need) == (("cleo",), 2)
     assert What.UNROUTABLE in await floor.channels.whats(approval)
     with pytest.raises(Escalated):
-        await desk.approve(approval.id, DAN, channel="cli")
-    after = await desk.approve(approval.id, CLEO, channel="cli")
+        await decider.approve(approval.id, DAN, channel="cli")
+    after = await decider.approve(approval.id, CLEO, channel="cli")
     assert after.state is State.PENDING
     clock.advance(25 * HOUR)
-    await Reconciler(desk.roster).once()
+    await Reconciler(decider.roster).once()
     assert (await floor.now(approval)).state is State.TIMED_OUT
