@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from builders import MARA
 from channels.conftest import Channels
-from channels.inbox.test_in_chromium import AXE, OVERFLOWS, Desktop, desk_with
+from channels.inbox.test_in_chromium import AXE, OVERFLOWS, Desktop, decider_with
 from chromium import chromium
 from npm import packages
 from served import listening
@@ -71,7 +71,7 @@ async def push(desktop: Desktop, text: str) -> None:
 
 async def test_a_message_is_shown(channels: Channels, tmp_path: Path) -> None:
     """With title and text, in the place of an earlier one about the same; junk shows something."""
-    async with desk_with(channels, tmp_path, push=PUSH) as desktop:
+    async with decider_with(channels, tmp_path, push=PUSH) as desktop:
         tab = desktop.tab
         await tab.do("Browser.grantPermissions", permissions=["notifications"], origin=desktop.url)
         await desktop.sign_in("/inbox/notifications")
@@ -89,7 +89,7 @@ async def test_a_message_is_shown(channels: Channels, tmp_path: Path) -> None:
 
 async def test_a_browser_is_turned_on_and_off(channels: Channels, tmp_path: Path) -> None:
     """The button subscribes and sends the form; where there is no push service the page says so."""
-    async with desk_with(channels, tmp_path, push=PUSH) as desktop:
+    async with decider_with(channels, tmp_path, push=PUSH) as desktop:
         tab, ledger = desktop.tab, channels.ledger
         await tab.do("Browser.grantPermissions", permissions=["notifications"], origin=desktop.url)
         await desktop.sign_in("/inbox/notifications")

@@ -408,7 +408,7 @@ def _push(settings: Settings) -> Iterator[Found]:
             "Make one, keep it, and give it to each gateway and channels process: "
             f"{export(('inbox', 'push', 'private_key'), _MAKE)}"
         )
-        yield ("inbox", "push", "private_key"), _error(message, remedy)
+        yield ("inbox", "push", "private_key"), defect(message, remedy)
 
 
 def _clicks(settings: Settings) -> Iterator[Found]:

@@ -43,6 +43,7 @@ __all__ = [
     "awaited",
     "awaited_by",
     "card",
+    "comments_on",
     "escalated",
     "named",
     "one_line",
@@ -272,13 +273,8 @@ def card(approval: Approval, directory: Directory) -> Card:
         awaited=awaited(approval, directory),
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
         comments=tuple(
-            Remark(
-                who=_name(comment.by, directory),
-                at=comment.at,
-                text=shortened(shown(comment.text), _LONGEST_COMMENT),
-                asks=comment.sort is Sort.QUESTION,
-            )
-            for comment in approval.comments[-_MOST_COMMENTS:]
+            one.model_copy(update={"text": shortened(one.text, _LONGEST_COMMENT)})
+            for one in comments_on(real, directory)[-_MOST_COMMENTS:]
         ),
         warnings=(
             *_glass(real, directory),
@@ -297,6 +293,19 @@ def card(approval: Approval, directory: Directory) -> Card:
         hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
+
+
+def comments_on(approval: Approval, directory: Directory) -> tuple[Remark, ...]:
+    """Return all that was said about an approval, in full."""
+    return tuple(
+        Remark(
+            who=_name(comment.by, directory),
+            at=comment.at,
+            text=shown(comment.text),
+            asks=comment.sort is Sort.QUESTION,
+        )
+        for comment in masked(approval).comments
+    )
 
 
 def frozen_words(freeze: Freeze) -> str:
