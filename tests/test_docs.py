@@ -72,6 +72,7 @@ def test_each_command_that_is_mentioned_exists_with_its_options(page: str) -> No
     known = dict(generator().commands())
     for line in command_lines(page):
         words = shlex.split(line.replace("…", ""))[1:]
+        words = words[: words.index("--")] if "--" in words else words
         path: tuple[str, ...] = ()
         while words and (*path, words[0]) in known:
             path = (*path, words.pop(0))

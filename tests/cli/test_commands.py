@@ -86,6 +86,7 @@ COMMANDS = {
     "mailbox reply",
     "mailbox serve",
     "mailbox show",
+    "mcp gate",
     "people away",
     "people back",
     "people enroll",
@@ -135,6 +136,7 @@ WITHOUT_JSON = {
     "gateway",
     "init",
     "mailbox reply",
+    "mcp gate",
 } | {
     "mailbox serve",
     "receipt keys",

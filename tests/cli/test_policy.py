@@ -494,7 +494,7 @@ def test_explain_shows_who_approves_how_much(invoke: Invoke, settings_file: Path
     assert "nobody has a limit called 'exbenses'" in invoke("config", "check").output
 
 
-def test_explain_walks_all_stages_and_a_stage_without_people_asks_the_default(
+def test_explain_walks_all_phases_and_a_phase_without_people_asks_the_default(
     invoke: Invoke, settings_file: Path
 ) -> None:
     """As the router does: what is explained is not a rejection where it gets an approval."""

@@ -9,7 +9,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Start": ("demo", "init", "up", "run", "mailbox", "inbox"),
     "Requests and decisions": ("approvals", "runs", "queue", "grants", "freeze", "thaw", "card"),
     "People and policies": ("people", "policy"),
-    "Set up": ("config", "doctor", "slack", "redis", "tokens", "aap", "webhooks", "api"),
+    "Set up": ("config", "doctor", "slack", "redis", "tokens", "aap", "mcp", "webhooks", "api"),
     "Processes": ("worker", "channels", "gateway", "health"),
     "Watch and look after": (
         "top",
@@ -116,6 +116,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "aap instance list": ("signoff aap instance list",),
     "aap instance rotate": ("signoff aap instance rotate support",),
     "aap instance remove": ("signoff aap instance remove support",),
+    "mcp gate": (
+        "signoff mcp gate --name files --user riley@example.com -- npx -y server-files /srv",
+        "signoff mcp gate --name crm --url https://crm.example.com/mcp --env-file crm.env",
+    ),
     "webhooks list": ("signoff webhooks list",),
     "webhooks replay": ("signoff webhooks replay books",),
     "api openapi": ("signoff api openapi > openapi.json",),

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "inbox": "people.inbox:app",
     "tokens": "people.tokens:app",
     "aap": "aap:app",
+    "mcp": "mcp:app",
     "webhooks": "webhooks:app",
     "api": "api:app",
     "audit": "audit:app",

@@ -372,13 +372,13 @@ class Decisions:
     async def _pass_on(
         self, change: Change, approval: Approval, now: datetime
     ) -> tuple[Approval, tuple[Event, ...]]:
-        """Go on to the next stage; where it has nobody to ask, `route` asks the default."""
+        """Go on to the next phase; where it has nobody to ask, `route` asks the default."""
         await self.roster.refresh()
         roster = self.roster
         went = pass_on(approval, roster.directory, now=now, rotations=roster.rotations.known)
         if went is not None:
             return went
-        log.error("decisions.stage_without_people", approval=approval.id)
+        log.error("decisions.phase_without_people", approval=approval.id)
         change.send(StaffPhase(approval=approval.id, level_key=approval.level_key))
         return approval, ()
 

@@ -154,7 +154,7 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
     change.put(after, was=run)
     send_work(change, after)
     tell_outcome(change, approval)
-    if approval.program is not None:
+    if approval.program is not None and approval.program.instance:
         change.send(NotifyReceiver(approval=approval.id))
 
 

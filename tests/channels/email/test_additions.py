@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.channels.email.parsing import addition_phrases
+from signoff.channels.email.parsing import additions
 from signoff.channels.email.parsing.quoting import read_reply
 from signoff.core.replies.devices import is_device_line
 
@@ -203,7 +203,9 @@ def test_a_sentence_stays(sentence: str) -> None:
 
 def test_the_data_is_made_of_phrases() -> None:
     """A pair of brackets too few turns a phrase into its letters."""
-    tables = {name: value for name, value in vars(addition_phrases).items() if name.isupper()}
+    public = {name: value for name, value in vars(additions).items() if name[0] != "_"}
+    tables = {name: value for name, value in public.items() if name.isupper()}
+    assert tables
     for name, table in tables.items():
         for one in table:
             for phrase in (one,) if isinstance(one, str) else one:

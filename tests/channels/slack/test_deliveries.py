@@ -36,6 +36,17 @@ async def test_a_limit_reschedules(office: Office) -> None:
     assert (await asked(office, approval.id)).receipt
 
 
+@pytest.mark.parametrize("odd", ["nan", "inf", "-5", "soon", ""])
+async def test_a_limit_without_a_time_loses_no_card(office: Office, odd: str) -> None:
+    """A 429 whose Retry-After is no number of seconds is tried again, within a day."""
+    office.workspace.failures["chat.postMessage"] = [429]
+    office.workspace.retry_after = odd
+    approval = await office.open()
+    office.clock.advance(timedelta(days=1))
+    assert await office.deliver()
+    assert (await asked(office, approval.id)).receipt
+
+
 @pytest.mark.parametrize("failure", [500, 503, "internal_error", "dropped"])
 async def test_an_outage_is_tried_again(office: Office, failure: str | int) -> None:
     """What may pass is tried again, and one card is there in the end."""

@@ -102,7 +102,7 @@ def test_a_gate_inside_an_agent_tool_is_found_wherever_it_is(tool: object, words
     inner = agent("inner", sub_agents=[agent("deep", tool)])
     flow = Workflow(name="flow", edges=[("START", agent("outer", AgentTool(inner)))])
     (found,) = concerns(flow)
-    assert found.broken
+    assert found.broken is words.startswith("waits")
     assert found.where.startswith("flow > outer > inner > deep > ")
     assert words in found.text
     assert "inside the AgentTool 'inner'" in found.text
@@ -194,7 +194,16 @@ async def test_a_threshold_that_cannot_be_called_is_found(
         await house.run(said("go"))
 
 
-async def test_what_is_inside_an_agent_tool_really_reaches_nobody(new_house: NewHouse) -> None:
+def test_a_gate_inside_an_agent_tool_without_plugins_reaches_nobody() -> None:
+    """The guard is one of them."""
+    (found,) = concerns(agent("outer", AgentTool(payer("inner"), include_plugins=False)))
+    assert found.broken
+    assert "nobody is ever asked" in found.text
+
+
+async def test_what_is_inside_an_agent_tool_reaches_nobody_in_adk(
+    new_house: NewHouse,
+) -> None:
     """No request gets out, and the tool does not run: the agent outside is told that it failed."""
     done = []
 

@@ -42,7 +42,8 @@ from signoff.core.base.freezes import Freeze
 from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 from signoff.worker import turn_results
-from signoff.worker.port import Pause, Runtime, Turn
+from signoff.worker.port import TRANSIENT, Pause, Runtime, Turn
+from signoff.worker.verification import verified
 
 log = structlog.get_logger(__name__)
 
@@ -55,17 +56,6 @@ _THAWED_BY = 60.0
 """Seconds until a run that is frozen is looked at again, unless `signoff thaw` calls it."""
 _KEY_BY = 30.0
 """Seconds until a receipt is looked at again whose key a worker does not have yet."""
-_TRANSIENT = frozenset(
-    {
-        "ConnectionError",  # of redis-py, which is not the builtin
-        "InterfaceError",
-        "OperationalError",
-        "ServerError",
-        "StaleSessionError",
-        "TimeoutError",
-    }
-)
-"""Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
 
 
 Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
@@ -381,10 +371,11 @@ class Executor:
             Whether the run goes on at once.
         """
         goes_on = False
+        happened = await verified(await self.ledger.approvals(run.approvals))
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             nonlocal goes_on
-            change = turn_results.in_doubt(run, approvals, now=now)
+            change = turn_results.in_doubt(run, approvals, now=now, happened=happened)
             if change is None:
                 return None
             goes_on = all(write["key"] != f"run:{run.id}" for write in change.writes)
@@ -466,7 +457,7 @@ def _is_transient(error: BaseException) -> bool:
         return True
     names = {kind.__name__ for kind in type(error).__mro__}
     busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}
-    return bool(names & _TRANSIENT) or busy
+    return bool(names & TRANSIENT) or busy
 
 
 def _in_words(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
@@ -15,6 +15,18 @@ from signoff.core.base.model import Value
 
 Fence = Callable[[Change], Change]
 """Adds to a change the condition that the session's lease is still ours."""
+
+TRANSIENT: Final = frozenset(
+    {
+        "ConnectionError",  # of redis-py, which is not the builtin
+        "InterfaceError",
+        "OperationalError",
+        "ServerError",
+        "StaleSessionError",
+        "TimeoutError",
+    }
+)
+"""Names of foreign errors that say "not now": a locked or restarting database, a busy model."""
 
 
 class Pause(Value):

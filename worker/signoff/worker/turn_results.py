@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from signoff.broker.effects import open_approval, send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
@@ -16,6 +17,7 @@ from signoff.core.base.freezes import Freeze, covering
 from signoff.core.base.hiding import Hidden
 from signoff.core.policies.policy import InDoubt
 from signoff.worker.port import Pause, Turn
+from signoff.worker.verification import HAPPENED
 
 VALID_FOR = timedelta(days=7)
 """How long a yes is good for where neither its policy nor the settings say."""
@@ -257,8 +259,20 @@ def started_and_not_finished(approvals: Sequence[Approval]) -> bool:
     return any(one.handoff is Handoff.STARTED for one in approvals)
 
 
-def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Change | None:
+def in_doubt(
+    run: Run,
+    approvals: Sequence[Approval],
+    *,
+    now: datetime,
+    happened: Mapping[str, bool] = MappingProxyType({}),
+) -> Change | None:
     """Return the change for tools that were started and not seen to finish, by their policies.
+
+    Args:
+        run: The run.
+        approvals: All those of its pause.
+        now: The present.
+        happened: What is known of calls, by the id of their approval: whether they happened.
 
     Returns:
         The change; where it leaves the run as it is, the run has to be resumed once more. None if
@@ -268,7 +282,8 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
     if not doubtful:
         return None
     change = Change()
-    marked = [_mark(change, one, now=now) for one in doubtful]
+    known = {one.id for one in doubtful if _settled(change, one, happened, now=now)}
+    marked = [_mark(change, one, now=now) for one in doubtful if one.id not in known]
     if any(_rule(one) is InDoubt.FAIL for one in marked):
         names = ", ".join(f"{one.call.name}()" for one in marked)
         problem = (
@@ -291,6 +306,26 @@ def in_doubt(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Chang
     if asked:
         _waits_for(change, run, approvals, dict(asked))
     return change
+
+
+def _settled(
+    change: Change, approval: Approval, happened: Mapping[str, bool], *, now: datetime
+) -> bool:
+    """Note what the check of a tool says about a call in doubt; say whether that settles it."""
+    match happened.get(approval.id):
+        case True:
+            why = "a check of the tool says that it has happened"
+            after, noted = approval.hand_on(
+                Handoff.FINISHED, now=now, why=why, result=HAPPENED, by="check"
+            )
+        case False if approval.starts < MAX_STARTS:
+            why = "a check of the tool says that it has not happened"
+            doubtful, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why, by="check")
+            after, _ = doubtful.hand_on(Handoff.RECORDED, now=now)
+        case _:
+            return False
+    change.put(after, was=approval).note(noted)
+    return True
 
 
 def _mark(change: Change, approval: Approval, *, now: datetime) -> Approval:

@@ -10,18 +10,18 @@ import structlog
 from signoff.broker.decisions import Decisions, Extras, Outcome, Taken
 from signoff.broker.effects import tell_result
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import DoubtCall, RouteApproval
+from signoff.broker.work import DoubtCall
 from signoff.channels.aap import wire
 from signoff.channels.aap.faults import Fault, not_found
 from signoff.channels.aap.instances import Instance, load
+from signoff.channels.aap.opening import opening, starting
 from signoff.channels.aap.waiting import Waiting
 from signoff.channels.aap.wire import Submission
 from signoff.core.approvals import programs
-from signoff.core.approvals.approval import Approval, Handoff, State
+from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Move
 from signoff.core.approvals.parts import Origin, Program, ToolCall, approval_id
-from signoff.core.base.errors import ApprovalNotFound, Conflict, LedgerError, NotStartable
-from signoff.core.payloads.digest import digest
+from signoff.core.base.errors import ApprovalNotFound, Conflict, LedgerError
 
 log = structlog.get_logger(__name__)
 
@@ -121,24 +121,7 @@ class Requests:
         )
         args = {name: wire.shown(one) for name, one in submission.arguments.items()}
         call = ToolCall(id=origin.confirmation, name=tool_of(submission), args=args)
-        proposer = await self._ledger.proposer(origin, digest(call.name, call.args))
-        approval, events = Approval.open(
-            origin,
-            call,
-            hint="",
-            template=None,
-            now=now,
-            supersedes=proposer.id if proposer is not None else "",
-            said=submission.agent_reasoning,
-            program=program,
-        )
-        run = programs.run_of(approval)
-        change = Change().put(run, was=None).put(approval, was=None)
-        if proposer is not None:
-            taken_up = proposer.model_copy(update={"superseded_by": approval.id})
-            change.put(taken_up, was=proposer)
-        change.note((*run.submitted(), *events)).send(RouteApproval(approval=approval.id))
-        return approval, change
+        return await opening(self._ledger, origin, call, program, said=submission.agent_reasoning)
 
     async def wait(self, instance: Instance, request: str, *, within: float) -> Approval:
         """Return a request once it is decided, or as it stands when the time is over.
@@ -171,14 +154,7 @@ class Requests:
             Frozen: The tool is frozen.
         """
         approval = await self._seen(self._name(instance, request))
-        also = Change()
-        if approval.handoff is Handoff.RECORDED and approval.state is State.APPROVED:
-            receipts, now = self._ledger.receipts, await self._ledger.now()
-            if receipts is not None and (why := receipts.why_refused(approval, now)):
-                problem = NotStartable(f"Nothing proves this approval: {why}.", "not_approved")
-                await self._decisions.refuse(approval.id, problem, instance.actor)
-                raise problem
-            also.starting(approval.origin.app, [approval.call.name], despite=approval.despite)
+        also = await starting(self._decisions, approval, instance.actor)
 
         async def on_commit(change: Change, outcome: Outcome) -> None:
             if isinstance(outcome, Taken) and outcome.events:

@@ -1,15 +1,19 @@
-"""Cards on their way: a delivery for each who is asked, with a token where it takes one."""
+"""Cards on their way, and reminders: a delivery for each who is asked, with a token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from signoff.broker.ledger.change import Change
-from signoff.broker.work import SendCard
-from signoff.channels.pipeline.reminders import time_left
+from signoff.broker.work import SendCard, SendReminder
 from signoff.channels.pipeline.reply_tokens import Holder, issue
+from signoff.channels.words.phrases import reminder
 from signoff.core.approvals.approval import Approval, Asked
+from signoff.core.directory.people import Directory
+
+_OPEN: Final = timedelta(days=1)
 
 
 def send_cards(
@@ -40,3 +44,43 @@ def send_cards(
             )
         )
     return change
+
+
+def remind(
+    change: Change, approval: Approval, directory: Directory, *, nth: str, now: datetime
+) -> Change:
+    """Add to a change a message below each card whose answer is awaited.
+
+    Args:
+        change: Added to.
+        approval: Pending.
+        directory: The people.
+        nth: Which reminder of this level it is; the same one is sent once.
+        now: The present.
+    """
+    awaited = approval.ballot.awaited
+    for asked in approval.asked:
+        if asked.problem or not asked.is_for(awaited, approval.level_key):
+            continue
+        words = reminder(approval, directory, asked.person)
+        holder = Holder(approval.id, asked.person, asked.channel, level_key=asked.level_key)
+        change.send(
+            SendReminder(
+                channel=asked.channel,
+                approval=approval.id,
+                person=asked.key,
+                level_key=approval.level_key,
+                nth=nth,
+                headline=words.headline,
+                text=words.text,
+                example=words.example,
+                token=issue(change, holder, within=time_left(approval, now)),
+            )
+        )
+    return change
+
+
+def time_left(approval: Approval, now: datetime) -> timedelta:
+    """Return for how long an answer to a card can still count; a day where it stays open."""
+    # A token lives on for its grace, a month.
+    return approval.deadline - now if approval.deadline is not None else _OPEN

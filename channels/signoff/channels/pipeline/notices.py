@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.work import AskRequester, SendNotice, TellMove
-from signoff.channels.pipeline.reminders import remind
+from signoff.channels.pipeline.cards import remind
 from signoff.channels.pipeline.reply_tokens import Holder, Role, issue
 from signoff.channels.pipeline.targets import EMAIL, SLACK
 from signoff.channels.words.messages import Words, called, quoted, say

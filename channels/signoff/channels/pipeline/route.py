@@ -28,11 +28,10 @@ from signoff.broker.work import (
     StaffPhase,
     TellMove,
 )
-from signoff.channels.pipeline.cards import send_cards
+from signoff.channels.pipeline.cards import remind, send_cards
 from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
 from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
-from signoff.channels.pipeline.reminders import remind
 from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State

@@ -6,6 +6,7 @@ https://docs.slack.dev/reference/methods
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -332,7 +333,8 @@ def _translated(method: str, error: Exception) -> SlackError:
 
 def _seconds(text: object) -> float:
     try:
-        # Longer than a day is no answer of Slack's, and would keep a card for ever.
-        return min(max(float(str(text)), 0.0), 86_400.0)
+        seconds = float(str(text))
+        # Longer than a day is no answer of Slack's, and would keep a card for ever; nor is nan.
+        return min(max(seconds, 0.0), 86_400.0) if not math.isnan(seconds) else 0.0
     except ValueError:
         return 0.0

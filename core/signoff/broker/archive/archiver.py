@@ -269,7 +269,7 @@ async def _prune(ledger: Ledger, files: ArchiveFiles, anchor: Anchor) -> tuple[s
             case Record():
                 runs[-1].append(line)
             case Entry():
-                rows.append((line.id, _run_of(line.text)))
+                rows.append((line.id, str(_fields(line.text).get("run", ""))))
             case _:
                 pass
     for start in range(0, len(runs), _AT_ONCE):
@@ -314,10 +314,6 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(at) if isinstance(at, str) else None
     except ValueError:
         return None
-
-
-def _run_of(text: str) -> str:
-    return str(_fields(text).get("run", ""))
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -81,6 +81,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "told:*": _ROUTING,
     "webhooks": "C",
     "instance:*": _ROUTING,
+    "mcp:*": _ROUTING,
     # People.
     "absences": "wCG",
     "groups": "wCG",

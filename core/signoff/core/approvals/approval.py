@@ -1182,9 +1182,10 @@ class Approval(Value):
         """
         if self.handoff is not Handoff.IN_DOUBT:
             raise IllegalMove(f"Approval {self.id} is not in doubt.")
+        ran = "The worker died" if self.program is None else "The program stopped"
         return self._reopened(
             {"again": self.origin.again + 1},
-            hint=f"The worker died while {self.call.name} ran: it may or may not have happened. "
+            hint=f"{ran} while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
             # The values of the first answer are in the session, and the tool will get those.
             template=None,
@@ -1280,6 +1281,9 @@ class Approval(Value):
         declared: str | None = None,
     ) -> Moved:
         """Open another approval in the place of this one, with what was said before the call."""
+        program = self.program
+        if program is not None:
+            program = program.not_started(now + (program.until - self.opened_at))
         return self.open(
             self.origin.model_copy(update=origin),
             call or self.call,
@@ -1287,10 +1291,11 @@ class Approval(Value):
             hint=hint.rstrip(),
             said=self.said,
             request=self.request,
-            hide=self._hides_ever,
+            hide=tuple(dict.fromkeys((*self.hide, *self.hides))),
             template=template,
             now=now,
             supersedes=self.id,
+            program=program,
             declared=self.declared if declared is None else declared,
         )
 
@@ -1315,11 +1320,6 @@ class Approval(Value):
             why=why,
             more=more or {},
         )
-
-    @property
-    def _hides_ever(self) -> Hidden:
-        """What was hidden before it was routed, and since."""
-        return tuple(dict.fromkeys((*self.hide, *self.hides)))
 
     @property
     def _lasting_seats(self) -> tuple[Seat, ...]:

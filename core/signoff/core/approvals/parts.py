@@ -162,7 +162,7 @@ class Program(Value):
     """The request of a program, which runs the call itself: see the Agent Approval Protocol.
 
     Attributes:
-        instance: The id of the instance that asks (a UUID).
+        instance: The id of the instance that asks (a UUID), "" where it is not notified.
         request: The id of the request in the protocol (a UUID).
         tool: The tool, as the program calls it.
         server: The MCP server that has the tool, "" where none was named.
@@ -190,6 +190,11 @@ class Program(Value):
     consumed_by: str = ""
     consumed_at: datetime | None = None
     report: Report | None = None
+
+    def not_started(self, until: datetime) -> Program:
+        """Return the request as if its call had not been started; it can be decided until then."""
+        update = {"consumed_by": "", "consumed_at": None, "report": None, "until": until}
+        return self.model_copy(update=update)
 
 
 class Decision(Value):

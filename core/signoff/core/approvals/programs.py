@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Final
@@ -145,6 +146,13 @@ def doubt(approval: Approval, *, now: datetime) -> Moved:
     )
     after, events = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why, by="timer")
     return after.model_copy(update={"reported": True}), events
+
+
+def waits_again(run: Run, approvals: Sequence[str]) -> Run:
+    """Return the run of a request that waits for other approvals than before."""
+    update = {"state": RunState.PAUSED, "waiting": tuple(approvals), "pause": run.pause + 1}
+    known = dict.fromkeys((*run.approvals, *approvals))
+    return run.model_copy(update=update | {"approvals": tuple(known)})
 
 
 def note_of(approval: Approval) -> str:

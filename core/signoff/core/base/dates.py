@@ -42,7 +42,11 @@ _FILLERS: Final = frozenset(
 
 def is_iso_date(text: str) -> bool:
     """Say whether text is a date of the form 2026-11-21."""
-    return len(text) == len("2026-11-21") and text[4] == text[7] == "-" and _day(*_ints(text))
+    parts = text.split("-")
+    digits = all(part.isascii() and part.isdigit() for part in parts)
+    if [len(part) for part in parts] != [4, 2, 2] or not digits:
+        return False
+    return _date(*map(int, parts)) is not None
 
 
 def read_date(text: str) -> dt.date | None:
@@ -101,16 +105,6 @@ def _pieces(text: str) -> list[str]:
     return [
         piece for piece in pieces if piece not in _FILLERS | {"年", "月", "日", "년", "월", "일"}
     ]
-
-
-def _ints(text: str) -> tuple[int, int, int]:
-    parts = text.split("-")
-    good = len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
-    return (int(parts[0]), int(parts[1]), int(parts[2])) if good else (0, 0, 0)
-
-
-def _day(year: int, month: int, day: int) -> bool:
-    return _date(year, month, day) is not None
 
 
 def _date(year: int, month: int, day: int) -> dt.date | None:

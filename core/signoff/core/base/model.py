@@ -7,10 +7,10 @@ a later version may have written them, and its fields are carried along until it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
 
@@ -43,6 +43,16 @@ BY_NAME_OR_ALIAS: Final = ConfigDict(
     validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
 )
 """For models with fields that are called otherwise in records."""
+
+
+def held_to(check: Callable[[str], object]) -> AfterValidator:
+    """Return a validator that refuses a text for which a check raises, and changes none."""
+
+    def checked(text: str) -> str:
+        check(text)
+        return text
+
+    return AfterValidator(checked)
 
 
 def read_stored(kind: TypeAdapter[T], text: str) -> T:

@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Final, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from signoff.core.base.model import Value
+from signoff.core.base.model import Value, held_to
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _SPELLED: Final = re.compile(
@@ -113,25 +113,13 @@ def free_days(code: str, year: int) -> frozenset[date]:
         raise ValueError(f"there are no holidays {code!r}; {known}") from error
 
 
-def _checked_window(text: str) -> str:
-    window(text)
-    return text
+def _known_holidays(code: str) -> bool:
+    return not code or bool(free_days(code, 2026))  # any year: what is unknown is so in each
 
 
-def _checked_zone(name: str) -> str:
-    zone(name)
-    return name
-
-
-def _checked_holidays(code: str) -> str:
-    if code:
-        free_days(code, 2026)  # any year: what is unknown is so in each
-    return code
-
-
-Hours = Annotated[str, Field(max_length=200), AfterValidator(_checked_window)]
-TimeZone = Annotated[str, Field(max_length=64), AfterValidator(_checked_zone)]
-Holidays = Annotated[str, Field(max_length=16), AfterValidator(_checked_holidays)]
+Hours = Annotated[str, Field(max_length=200), held_to(window)]
+TimeZone = Annotated[str, Field(max_length=64), held_to(zone)]
+Holidays = Annotated[str, Field(max_length=16), held_to(_known_holidays)]
 
 
 class Absence(Value):

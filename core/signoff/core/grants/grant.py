@@ -104,7 +104,8 @@ class Scope(Value):
         try:
             if require_canonical(fixed, "they") != require_canonical(self.args, "they"):
                 return "the arguments differ"
-            outside = next((one for one in self.limits if not _holds(one, approval)), "")
+            facts = approval.facts
+            outside = next((one for one in self.limits if not conditions.holds(one, facts)), "")
         except (ConditionError, NotCanonical) as error:
             return str(error)
         return f"it is outside of {outside}" if outside else ""
@@ -113,10 +114,6 @@ class Scope(Value):
 def json_type(value: JsonValue) -> str:
     """Return the JSON type of a value; what is none has a name of its own, equal to no other."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
-
-
-def _holds(source: str, approval: Approval) -> bool:
-    return conditions.holds(source, approval.facts)
 
 
 class Grant(Value):

@@ -8,16 +8,17 @@ expressions, no conditions, no attributes of Python objects. Braces are written 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, JsonValue
+from pydantic import JsonValue
 
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.hiding import HIDDEN, Name, is_hidden
+from signoff.core.base.model import held_to
 from signoff.core.base.numbers import is_amount, is_currency, json_text, money_text, number_text
 from signoff.core.base.shown_text import shown, unbroken, visible
 
@@ -110,7 +111,9 @@ def check_title(template: str, hide: Sequence[str] = ()) -> None:
     Raises:
         ValueError: It is one; the message names the placeholder.
     """
-    for one in _placeholders(template):
+    for one in parse_title(template):
+        if isinstance(one, str):
+            continue
         currency = one.currency if isinstance(one.currency, tuple) else ()
         if any(path and is_hidden(path, hide) for path in (one.path, currency)):
             raise ValueError(
@@ -162,10 +165,6 @@ def literals(template: str) -> tuple[str, ...]:
         return tuple(one for one in parse_title(template) if isinstance(one, str))
     except ValueError:
         return ()
-
-
-def _placeholders(template: str) -> Iterator[Placeholder]:
-    return (one for one in parse_title(template) if isinstance(one, Placeholder))
 
 
 def _placeholder(source: str) -> Placeholder:
@@ -249,16 +248,6 @@ def value_at(args: Mapping[str, JsonValue], path: Sequence[str]) -> JsonValue:
     return found
 
 
-def _checked_title(template: str) -> str:
-    parse_title(template)
-    return template
-
-
-def _checked_currency(text: str) -> str:
-    read_currency(text)
-    return text
-
-
-Title = Annotated[str, AfterValidator(_checked_title)]
-Money = dict[Name, Annotated[str, AfterValidator(_checked_currency)]]
+Title = Annotated[str, held_to(parse_title)]
+Money = dict[Name, Annotated[str, held_to(read_currency)]]
 """The arguments that are amounts, by name or path, each with its currency."""

@@ -6,7 +6,7 @@ import copy
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +41,15 @@ from signoff.core.base.errors import (
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
 from signoff.worker.adk.actual import as_they_are, carrying, note_call
+from signoff.worker.adk.agent_tools import (
+    AsksInside,
+    Inside,
+    decided,
+    inside_of,
+    is_agent,
+    run_agent,
+    run_decided,
+)
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
@@ -215,6 +224,8 @@ class GuardPlugin(BasePlugin):
         """Answer a call in the tool's place, or let it go on to the tool's own entry."""
         self._require_not_stopped(tool_context)
         await self.working.require_going(_session_of(tool_context))
+        if (state := inside_of(tool_context)) is not None:
+            return self._before_inside(state, tool, tool_args, tool_context)
         if tool_context.tool_confirmation is None:
             stand_before(tool, tool_context, _Asking(self, tool))
             return None
@@ -233,6 +244,18 @@ class GuardPlugin(BasePlugin):
         else:
             self._require_startable(approval, tool_context, now)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
+        return None
+
+    def _before_inside(
+        self, state: Inside, tool: BaseTool, args: dict[str, Any], context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Do the same for a call of an agent that is itself called as a tool."""
+        if context.tool_confirmation is not None:
+            return _unknown(tool)
+        if (response := decided(state, tool, args, context)) is not None:
+            return response
+        kind = _AskingInside if context.tool_confirmation is None else _EnteringInside
+        stand_before(tool, context, kind(self, tool, state=state))
         return None
 
     async def enter(
@@ -508,16 +531,53 @@ class _Asking:
         got = copied(args)
         await self.guard.require_thawed(self.tool, args, context)
         with self.guard.working.on(_session_of(context)):
-            result = await inner(args)
+            result = await self._inner(args, context, inner)
         if asked_by(context) is not None or self.tool.is_long_running:
             await self.asked(got, context)
         await self.guard.set_aside(self.tool, context)
         return result
 
+    async def _inner(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> object:
+        if is_agent(self.tool):
+            return await run_agent(self.tool, args, context, inner)
+        return await inner(args)
+
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
         """Note with which arguments it is asked about."""
         await self.guard.note_call(self.tool, args, context)
         self.noted = True
+
+
+@dataclass(slots=True)
+class _AskingInside(_Asking):
+    """The same, of an agent that is itself called as a tool."""
+
+    state: Inside = field(kw_only=True)
+
+    async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
+        """Stop the agent, so that somebody is asked; not where values are to be filled in."""
+        asked = asked_by(context)
+        self.noted = True
+        if asked is None and self.tool.is_long_running:
+            return
+        if asked is not None and asked.payload is not None:
+            log.warning("guard.not_asked_inside", tool=self.tool.name)
+            return
+        await self.guard.working.others(_session_of(context))
+        raise AsksInside(self.tool.name, args, asked.hint if asked is not None else "")
+
+
+@dataclass(slots=True)
+class _EnteringInside(_AskingInside):
+    """The entry of a call that was approved, of such an agent."""
+
+    async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run the tool once, with a copy of the arguments that were approved."""
+        with self.guard.working.on(_session_of(context)):
+            return await run_decided(self.state, self.tool, args, inner)
+
+    async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
+        """Do nothing: it was asked about."""
 
 
 @dataclass(slots=True)
@@ -540,7 +600,10 @@ class _Entering:
         with self._final(context):
             await self.guard.enter(self.approval, self.fence, self.tool, own, context)
         try:
-            result = await inner(own)
+            if is_agent(self.tool):
+                result = await run_agent(self.tool, own, context, inner)
+            else:
+                result = await inner(own)
         except Exception as error:
             # It has run. A cancelled tool may have done its work or not: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-
 from google.adk.tools.tool_context import ToolContext
+
+from signoff.worker.verification import key_of
 
 
 def idempotency_key(tool_context: ToolContext) -> str:
@@ -15,7 +14,5 @@ def idempotency_key(tool_context: ToolContext) -> str:
     then has its effect once. It is a function of the session and of the function call.
     """
     session = tool_context.session
-    text = "\0".join(
-        (session.app_name, session.user_id, session.id, tool_context.function_call_id or "")
-    )
-    return base64.b32encode(hashlib.sha256(text.encode()).digest()[:20]).decode().lower()
+    call_id = tool_context.function_call_id or ""
+    return key_of(session.app_name, session.user_id, session.id, call_id)

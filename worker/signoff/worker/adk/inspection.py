@@ -29,6 +29,12 @@ _INSIDE: Final = (
     "used like a tool, or gate the AgentTool's caller"
 )
 
+_AGAIN: Final = (
+    "Once that is decided, the agent runs again from its beginning, and its tools that need no "
+    "approval run again. A request for a confirmation with a payload reaches nobody. A sub-agent "
+    "with `mode='single_turn'` goes on where it was"
+)
+
 
 _CREDENTIAL: Final = (
     "it may ask for a credential, which no approver can give: a run that waits for one fails and "
@@ -150,7 +156,7 @@ def _tools_of(node: object) -> Iterator[object]:
 
 
 def _of_node(
-    node: BaseNode, way: tuple[str, ...], inside: str | None, seen: set[int]
+    node: BaseNode, way: tuple[str, ...], inside: AgentTool | None, seen: set[int]
 ) -> Iterator[Concern]:
     """Walk an agent or a node; `inside` is the AgentTool that it runs in, None for none."""
     if id(node) in seen:
@@ -176,12 +182,13 @@ def _of_node(
 
 
 def _of_tool(
-    tool: object, way: tuple[str, ...], inside: str | None, seen: set[int]
+    tool: object, way: tuple[str, ...], inside: AgentTool | None, seen: set[int]
 ) -> Iterator[Concern]:
     here = " > ".join((*way, _name(tool)))
     if inside is not None and (gate := _gate(tool)):
-        text = f"it {gate} inside the AgentTool {inside!r}. {_INSIDE}"
-        yield Concern(here, text)
+        heard = _confirms(tool) and inside.include_plugins
+        text = f"it {gate} inside the AgentTool {inside.name!r}. {_AGAIN if heard else _INSIDE}"
+        yield Concern(here, text, broken=not heard)
     elif _asks_for_credential(tool):
         yield Concern(here, _CREDENTIAL, broken=False)
     if isinstance(tool, FunctionTool) and (mismatch := _mismatch(tool)):
@@ -194,7 +201,8 @@ def _of_tool(
                 "and when the worker dies meanwhile the whole of it is in doubt",
                 broken=False,
             )
-        yield from _of_node(tool.agent, way, tool.name, seen)
+        without_guard = inside is not None and not inside.include_plugins
+        yield from _of_node(tool.agent, way, inside if without_guard else tool, seen)
     elif isinstance(node := getattr(tool, "node", None), BaseNode):
         yield from _of_node(node, way, inside, seen)
 
@@ -208,6 +216,14 @@ def _gate(tool: object) -> str:
     function = tool.func if isinstance(tool, FunctionTool) else tool
     asks = ASKS & set(_names_in(function))
     return "asks for something in its own code" if asks else ""
+
+
+def _confirms(tool: object) -> bool:
+    """Say whether all that a tool asks for is a confirmation."""
+    if getattr(tool, "is_long_running", False):
+        return False
+    function = tool.func if isinstance(tool, FunctionTool) else tool
+    return "request_credential" not in _names_in(function)
 
 
 def _asks_for_credential(tool: object) -> bool:

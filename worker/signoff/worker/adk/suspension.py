@@ -22,6 +22,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
+from signoff.worker.adk.agent_tools import is_agent
 from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.history import asked_for, original_call
 from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
@@ -30,13 +31,18 @@ _ASKS: Final = "signoff_asks"
 """Where the result of a stretch of code keeps the question that it ended with."""
 
 
+def _carries_code(tool: BaseTool) -> bool:
+    """Say whether the calls of a tool can stop at a call inside: of its code, or of its agent."""
+    return isinstance(tool, CarriesCode) or is_agent(tool)
+
+
 def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Suspended | None:
     """Return where the code is that an approval is about, None where it is about the call itself.
 
     That such code is there, and stands at this very call, only its seal says: `CesTool` holds it
     against the approval before anything is done.
     """
-    if not isinstance(tool, CarriesCode):
+    if not _carries_code(tool):
         return None
     call = original_call(events, approval.call.id)
     if not approval.origin.made and (
@@ -55,7 +61,7 @@ async def set_aside(ledger: Ledger, tool: BaseTool, context: ToolContext) -> Non
     """
     asked = asked_by(context)
     code = claimed(asked.payload) if asked is not None else None
-    if asked is not None and code is not None and code.sealed and isinstance(tool, CarriesCode):
+    if asked is not None and code is not None and code.sealed and _carries_code(tool):
         ref = await snapshots.keep(ledger, code.sealed)
         asked.payload = replace(code, sealed="", ref=ref).payload()
 
@@ -80,7 +86,7 @@ async def hand_over(
 
 def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
     """Return what is kept of a call: its result, and of a stretch of code its question too."""
-    if not isinstance(tool, CarriesCode):
+    if not _carries_code(tool):
         return result
     asked = asked_by(context)
     if asked is not None:
@@ -95,12 +101,13 @@ def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str
     result = json.loads(approval.result) if approval.result else {}
     if not isinstance(result, dict):
         return {"result": result}
-    if not isinstance(tool, CarriesCode) or set(result) != {_ASKS, "result"}:
+    if not _carries_code(tool) or set(result) != {_ASKS, "result"}:
         return result
     told: dict[str, Any] = result["result"]
     if asked := result[_ASKS]:
         context.request_confirmation(hint=asked["hint"], payload=asked["payload"])
-        context.actions.skip_summarization = True
+        # For an agent ADK would write its result as words of the user.
+        context.actions.skip_summarization = not is_agent(tool)
     return told
 
 

@@ -83,6 +83,14 @@ class Working:
             await waiting[0].wait()
         raise TurnStopped(error)
 
+    async def others(self, session: _Session) -> None:
+        """Wait until the tools of a session have ended that run beside the present code."""
+        mine = _inside.get()
+        while waiting := [
+            one for one in self._busy.get(session, ()) if one not in mine and not one.is_set()
+        ]:
+            await waiting[0].wait()
+
     def forget(self, session: _Session) -> None:
         """Forget what a turn was ended by."""
         self._stopping.pop(session, None)

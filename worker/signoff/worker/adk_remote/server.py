@@ -13,6 +13,7 @@ import httpx
 
 from signoff.core.base.errors import AppNotFound, InvalidRun, RemoteError, RemoteUnavailable
 from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.port import TRANSIENT
 
 Show = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -35,18 +36,6 @@ FATES: Mapping[type[Exception], tuple[Fate, bool]] = {
 _BUSY = frozenset({408, 425, 429})
 _GATEWAY = frozenset({502, 504})
 """A proxy speaks; the server behind it may still be working."""
-
-_TRANSIENT_TYPES = frozenset(
-    {
-        "ConnectionError",
-        "InterfaceError",
-        "OperationalError",
-        "ServerError",
-        "StaleSessionError",
-        "TimeoutError",
-    }
-)
-"""Types of errors in the stream of a Python server that say "not now", as in the executor."""
 
 _LOOK_TIMEOUT = 60.0
 
@@ -298,7 +287,7 @@ class Server:
         details = said.get("error_details")
         kind = str(details.get("error_type", "")) if isinstance(details, dict) else ""
         message = f"The agent {self.app} at {self.remote.url}{path} failed: {said['error']}"
-        raise (RemoteUnavailable if kind in _TRANSIENT_TYPES else RemoteError)(message)
+        raise (RemoteUnavailable if kind in TRANSIENT else RemoteError)(message)
 
 
 async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

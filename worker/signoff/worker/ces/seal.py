@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from google.adk.agents.context import Context
 from pydantic import SecretStr
@@ -20,15 +20,31 @@ from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use
 from signoff.worker.suspended import Suspended
 
-if TYPE_CHECKING:
-    # A seal is verified also where the sandbox is not installed.
-    from signoff.worker.ces.sandbox import Held
-
 _FORM: Final = 2
 _FORMS: Final = frozenset({1, _FORM})
 
 
-def seal(rules: Rules, held: Held, context: Context) -> str:
+class Stopped(Protocol):
+    """Code, or an agent, that has stopped at a call inside of a tool: see `Held`."""
+
+    @property
+    def tool(self) -> str:
+        """What would be called."""
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """With what."""
+
+    @property
+    def frames(self) -> Sequence[dict[str, Any]]:
+        """What is needed to go on."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the call may have been made already."""
+
+
+def seal(rules: Rules, held: Stopped, context: Context) -> str:
     """Return suspended code as a text that only holders of the key can make.
 
     Its first line is the code's own. The lines behind it are what it was packed beside: the same

@@ -12,8 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from signoff.channels.email.authentication.coverage import is_read_as_signed
-from signoff.channels.email.authentication.dmarc import wants_strict_dkim
-from signoff.channels.email.authentication.domains import aligned
+from signoff.channels.email.authentication.dmarc import aligned, wants_strict_dkim
 from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost

@@ -1,14 +1,39 @@
-"""The DMARC record of a domain (RFC 7489, section 6.3), as far as it matters here."""
+"""DMARC (RFC 7489), as far as it matters here: alignment, and the record of a domain."""
 
 from __future__ import annotations
 
-from signoff.channels.email.authentication.domains import organisation
+from functools import cache
+
+from publicsuffixlist import PublicSuffixList
+
 from signoff.channels.email.authentication.lookup import Records
 from signoff.channels.email.authentication.signatures import parse_tags
 
 
+def organisation(domain: str) -> str:
+    """Return the domain that somebody has registered: ``example.co.uk`` of ``a.example.co.uk``.
+
+    By the public suffix list that comes with the library; a public suffix has none and is returned
+    as it is.
+    """
+    plain = domain.lower()
+    return _suffixes().privatesuffix(plain) or plain
+
+
+def aligned(domain: str, author: str, *, strict: bool) -> bool:
+    """Say whether a domain may vouch for the domain of an author (section 3.1).
+
+    Args:
+        domain: The domain that signs or sends.
+        author: The domain of the From.
+        strict: They must be the same; otherwise the same organisation will do.
+    """
+    one, other = domain.lower(), author.lower()
+    return bool(one) and (one == other or (not strict and organisation(one) == organisation(other)))
+
+
 async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
-    """Say whether a domain lets only itself sign (``adkim=s``), and not its whole organisation.
+    """Say whether a domain lets only itself sign (``adkim=s``, section 6.3), and no other.
 
     Returns:
         False where it has no record; None if it can not be asked now.
@@ -22,3 +47,8 @@ async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
             tags = parse_tags(policies[0].decode("ascii", "replace")) or {}
             return tags.get("adkim", "r").lower() == "s"
     return False
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()

@@ -34,8 +34,8 @@ from signoff.channels.email.parsing.addresses import normal_address, plus_parts
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.bundles import find_bundle
+from signoff.channels.pipeline.cards import time_left
 from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, work_of
-from signoff.channels.pipeline.reminders import time_left
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, find_holder, redact
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import Event, What

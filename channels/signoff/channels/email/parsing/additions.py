@@ -7,23 +7,27 @@ a sentence that only resembles a warning may be one that a person wrote.
 from collections.abc import Sequence
 from typing import Final
 
-from signoff.channels.email.parsing.addition_phrases import (
-    AFTERTHOUGHTS,
-    BANNER_ENDS,
-    BANNER_LINES,
-    BANNER_OPENINGS,
-    BANNER_REASONS,
-    BANNER_SENTENCES,
-    BANNER_TAGS,
-    DISCLAIMER_LINES,
-    DISCLAIMER_OPENINGS,
-    DISCLAIMER_WORDS,
-    MARKED_POSTSCRIPT_WORDS,
-    NOTICE_LINES,
-    NOTICE_OPENINGS,
-    POSTSCRIPT_WORDS,
-)
+from signoff.channels.email.word_lists import folded, word_lists
 from signoff.core.base.text import fold
+
+_LISTS: Final = {
+    name: folded(words) for name, words in word_lists(__package__, "additions.toml").items()
+}
+
+BANNER_TAGS: Final = frozenset(_LISTS["banner_tags"])
+BANNER_OPENINGS: Final = _LISTS["banner_openings"]
+BANNER_REASONS: Final = _LISTS["banner_reasons"]
+BANNER_LINES: Final = frozenset(_LISTS["banner_lines"])
+BANNER_SENTENCES: Final = (_LISTS["banner_sentences"], _LISTS["banner_sentence_ends"])
+BANNER_ENDS: Final = _LISTS["banner_ends"]
+NOTICE_OPENINGS: Final = _LISTS["notice_openings"]
+NOTICE_LINES: Final = frozenset(_LISTS["notice_lines"])
+DISCLAIMER_LINES: Final = frozenset(_LISTS["disclaimer_lines"])
+DISCLAIMER_OPENINGS: Final = _LISTS["disclaimer_openings"]
+DISCLAIMER_WORDS: Final = _LISTS["disclaimer_words"]
+POSTSCRIPT_WORDS: Final = frozenset(_LISTS["postscript_words"])
+MARKED_POSTSCRIPT_WORDS: Final = frozenset(_LISTS["marked_postscript_words"])
+AFTERTHOUGHTS: Final = _LISTS["afterthoughts"]
 
 _LONGEST_LINE: Final = 1_000
 _LONGEST_TAG: Final = 40

@@ -1,0 +1,516 @@
+"""Calls of a client: asked about, waited for, run once, and answered.
+
+A call is the same one when the same client makes it again in the same session with the same
+arguments, until it has got its answer: so a client that has given up waiting, or was restarted,
+gets the answer of the call that is under way instead of a second one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from signoff.broker.decisions import Decisions, Extras, Outcome, Taken
+from signoff.broker.effects import tell_failure, tell_result
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.lease import Kept, kept
+from signoff.broker.work import RouteApproval
+from signoff.channels.aap.opening import opening, starting
+from signoff.channels.aap.waiting import Waiting
+from signoff.channels.aap.wire import LONGEST
+from signoff.channels.mcp import elicitation, records
+from signoff.channels.mcp.elicitation import Question
+from signoff.channels.mcp.messages import Answer, Call
+from signoff.channels.mcp.records import Caller, Record
+from signoff.core.approvals import programs
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.parts import Program, ToolCall
+from signoff.core.base.errors import (
+    ApprovalNotFound,
+    Frozen,
+    LeaseLost,
+    LedgerError,
+    ProgramRefused,
+    SignoffError,
+)
+from signoff.core.policies.policy import InDoubt
+
+log = structlog.get_logger(__name__)
+
+DecideUnasked = Callable[[str], Awaitable[bool]]
+"""Decides an approval at once, if nobody has to be asked."""
+
+Send = Callable[[Mapping[str, str]], Awaitable[Answer]]
+"""Sends a call to the server, with more members of its params, and returns the answer."""
+
+Tell = Callable[[str], Awaitable[None]]
+"""Tells the client that it has to wait, and for what; called again and again."""
+
+MOST_STARTS: Final = 3
+"""How often a call is started on one approval whose policy says that it may be retried."""
+
+_LEASE: Final = 10.0
+_EVERY: Final = 10.0
+_LOOK_AGAIN: Final = 1.0
+_MOST_ROUNDS: Final = 10
+_LONGEST_NOTE: Final = 4_000
+_LARGEST: Final = 256 * 1024
+_OVER: Final = frozenset({Handoff.FINISHED, Handoff.RESUMED})
+_RUNS: Final = frozenset({Handoff.STARTED, Handoff.IN_DOUBT})
+
+
+class NotSent(Exception):
+    """The server has not taken the call: nothing has happened."""
+
+
+class CallLost(Exception):
+    """The server has the call, and its answer will not come: it may have happened or not."""
+
+
+class Calls:
+    """The calls of all clients of a gate.
+
+    Args:
+        decisions: Makes the moves.
+        decide: Decides at once what nobody has to be asked about.
+        valid_for: How long a yes is good for whose policy does not say.
+        wait: For how many seconds a client waits for a decision before it has to call again.
+    """
+
+    def __init__(
+        self, decisions: Decisions, decide: DecideUnasked, *, valid_for: timedelta, wait: float
+    ) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._decide = decide
+        self._valid_for = valid_for
+        self._wait = wait
+        self._running: dict[str, asyncio.Task[Answer | None]] = {}
+        self._closed = False
+        self.waiting = Waiting(decisions.ledger.store)
+
+    async def answer(  # noqa: PLR0911 -- one for each way to end
+        self, caller: Caller, call: Call, send: Send, tell: Tell
+    ) -> Answer:
+        """Return what a client is to be answered: the result, or why there is none.
+
+        Args:
+            caller: The client.
+            call: The call.
+            send: Sends it to the server. It goes on when the client has gone.
+            tell: Tells the client that it waits.
+
+        Raises:
+            NotCanonical: The arguments cannot be kept.
+            LedgerError: Redis cannot be reached.
+        """
+        key, loop = caller.key(call), asyncio.get_running_loop()
+        ends = loop.time() + self._wait
+        while True:
+            if (running := self._running.get(key)) is not None:
+                # It ends with the call, whoever waits for it.
+                if (answer := await asyncio.shield(running)) is not None:
+                    return answer
+                continue
+            record, approvals = await self._known(caller, call, key)
+            if record.answer:
+                return record.answered(key)
+            if waits := [one for one in approvals if one.state is State.PENDING]:
+                if self._closed or loop.time() >= ends:
+                    return call.failure(_still_waits(caller.tool(call), waits))
+                await tell(_waits_for(waits))
+                within = min(_EVERY, ends - loop.time())
+                read = partial(self._ledger.approval, waits[0].id)
+                await self.waiting.decided(waits[0].id, read, within=within)
+                continue
+            permission = approvals[0]
+            if permission.state is not State.APPROVED:
+                receipt = records.receipt_of(key, record)
+                return replace(call.failure(_why_not(permission)), receipt=receipt)
+            if permission.handoff is Handoff.IN_DOUBT:
+                return call.failure(_in_doubt(permission))
+            if permission.handoff in _OVER and not record.inputs:
+                # Somebody has settled what was in doubt.
+                settled = call.failure(_settled(permission))
+                return replace(settled, receipt=records.receipt_of(key, record))
+            made = self._run(caller, call, key, record, send)
+            task = self._running[key] = asyncio.create_task(made)
+            task.add_done_callback(partial(self._ended, key))
+            if (answer := await asyncio.shield(task)) is not None:
+                return answer
+            started = any(one.handoff is Handoff.STARTED for one in approvals)
+            if started and (self._closed or loop.time() >= ends):
+                # In another process, or the lease of one that died has not run out yet.
+                return call.failure(_runs(permission))
+
+    async def answer_always(self, caller: Caller, call: Call, send: Send, tell: Tell) -> Answer:
+        """Do what `answer` does; an error of the gate is an answer that the model reads too."""
+        try:
+            return await self.answer(caller, call, send, tell)
+        except SignoffError as error:
+            log.warning("mcp.not_answered", tool=call.tool, error=str(error))
+            return call.failure(f"{caller.tool(call)} could not be asked about: {error}")
+
+    async def delivered(self, answer: Answer) -> None:
+        """Forget a call whose client has its answer: made again, it is another one."""
+        if answer.receipt:
+            try:
+                await self._ledger.commit(records.release(answer.receipt))
+            except LedgerError as error:
+                log.info("mcp.not_released", why=str(error))
+
+    def close(self) -> None:
+        """Let nobody wait any more: the process stops."""
+        self._closed = True
+        self.waiting.close()
+
+    def _ended(self, key: str, task: asyncio.Task[Answer | None]) -> None:
+        del self._running[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("mcp.failed", error=str(error))
+
+    # Asking.
+
+    async def _known(self, caller: Caller, call: Call, key: str) -> tuple[Record, list[Approval]]:
+        """Return the call that is under way with its approvals; open it where none is."""
+
+        async def attempt() -> tuple[Record, list[Approval]]:
+            record = await records.load(self._ledger, key)
+            if record is not None:
+                try:
+                    found = [await self._ledger.approval(one) for one in record.all]
+                except ApprovalNotFound:
+                    log.warning("mcp.approval_is_gone", approval=record.approval)
+                else:
+                    if record.answer or not await self._is_spent(key, record, found):
+                        return record, found
+                    return await attempt()
+            return await self._opened(caller, call, key, was=record)
+
+        return await self._ledger.decide_again(attempt)
+
+    async def _opened(
+        self, caller: Caller, call: Call, key: str, *, was: Record | None
+    ) -> tuple[Record, list[Approval]]:
+        request = str(uuid.uuid4())
+        origin = programs.origin_of(
+            caller.session, request, app=caller.app, agent=caller.app, user=caller.user
+        )
+        now = await self._ledger.now()
+        approval, change = await opening(
+            self._ledger,
+            origin,
+            ToolCall(id=request, name=caller.tool(call), args=call.arguments),
+            self._program(caller, call, request, now),
+        )
+        record = Record(approval=approval.id)
+        await self._ledger.commit(records.put(change, key, record, was=was))
+        log.info("mcp.asked", approval=approval.id, tool=approval.call.name)
+        try:
+            await self._decide(approval.id)
+        except LedgerError as error:
+            # The stage `route` does it.
+            log.info("mcp.not_decided_at_once", approval=approval.id, why=str(error))
+        version = 1 if was is None else was.version + 1
+        approvals = [await self._ledger.approval(approval.id)]
+        return record.model_copy(update={"version": version}), approvals
+
+    def _program(self, caller: Caller, call: Call, request: str, now: datetime) -> Program:
+        return Program(
+            instance="",
+            request=request,
+            tool=call.tool,
+            server=caller.server,
+            arguments=call.params.get("arguments", "{}"),
+            timeout=f"{LONGEST // timedelta(hours=1)}h",
+            until=now + LONGEST,
+            valid_for=self._valid_for,
+        )
+
+    async def _is_spent(self, key: str, record: Record, approvals: Sequence[Approval]) -> bool:
+        """Ask again where a yes has expired, or is not proven; say whether that was done."""
+        permission, now = approvals[0], await self._ledger.now()
+        if not permission.is_to_run:
+            return False
+        receipts = self._ledger.receipts
+        if receipts is not None and (why := receipts.why_refused(permission, now)):
+            after, question, events = permission.void(why=why, now=now)
+        elif permission.has_expired(now, self._valid_for):
+            after, question, events = permission.expire(now=now, valid_for=self._valid_for)
+        else:
+            return False
+        change = Change().put(after, was=permission).note(events)
+        await self._ask(change, key, record, question)
+        return True
+
+    async def _ask(self, change: Change, key: str, record: Record, question: Approval) -> None:
+        """Let a call wait for another approval, by a change that has ended the earlier one."""
+        run = await self._ledger.run(question.origin.run)
+        change.put(question, was=None).put(programs.waits_again(run, [question.id]), was=run)
+        change.send(RouteApproval(approval=question.id))
+        after = record.model_copy(update={"approval": question.id})
+        await self._ledger.commit(records.put(change, key, after, was=record))
+
+    # Running.
+
+    async def _run(
+        self, caller: Caller, call: Call, key: str, seen: Record, send: Send
+    ) -> Answer | None:
+        """Run a call whose approvals are there; None where another process does, or it is asked."""
+        lease, token = f"lease:mcp\0{key}", secrets.token_hex(16)
+        alive_at = asyncio.get_running_loop().time()
+        if not await self._ledger.take_lease(lease, token, lease=_LEASE):
+            await asyncio.sleep(_LOOK_AGAIN)
+            return None
+        try:
+            async with kept(self._ledger, lease, token, lease=_LEASE, alive_at=alive_at) as hold:
+                record = await records.load(self._ledger, key)
+                if record is None or record != seen:
+                    return None
+                held = _Held(caller, call, key, record, await self._approvals(record), hold)
+                if any(one.handoff is Handoff.STARTED for one in held.approvals):
+                    # The process that has started it does not hold the lease any more.
+                    await self._doubt(held)
+                    return None
+                return await self._sent(held, send)
+        except LeaseLost as error:
+            log.warning("mcp.lease_lost", approval=seen.approval, why=str(error))
+            return call.failure(f"It is not known whether {caller.tool(call)} has run.")
+        except (Frozen, ProgramRefused) as error:
+            return call.failure(f"{caller.tool(call)} has not run. {error}")
+
+    async def _approvals(self, record: Record) -> list[Approval]:
+        return [await self._ledger.approval(one) for one in record.all]
+
+    async def _sent(self, held: _Held, send: Send) -> Answer | None:
+        """Start a call, make it at the server, and note its answer."""
+        call, tool = held.call, held.caller.tool(held.call)
+        await self._start(held)
+        try:
+            answer = await _rounds(send, _more(held.record, held.approvals))
+        except NotSent as error:
+            answer = call.failure(f"{tool} has not run: {error}")
+        except CallLost as error:
+            await self._doubt(replace(held, approvals=await self._approvals(held.record)))
+            return call.failure(
+                f"It is not known whether {tool} has run: {error}. If it is called again with the "
+                "same arguments, its policy says whether a person is asked or it runs again."
+            )
+        questions = [] if call.answers_input else elicitation.questions(answer)
+        if questions is None:
+            questions, answer = [], call.failure(f"{tool} asks for what no person can be asked.")
+        attempt = partial(self._finish, held, answer, questions)
+        return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+
+    async def _start(self, held: _Held) -> None:
+        """Mark a call as started, by its approval or by the answers that it goes on with.
+
+        Raises:
+            Frozen: Its tool is frozen.
+            NotStartable: It is not to be started.
+        """
+        permission, *inputs = held.approvals
+        if permission.handoff not in _OVER:
+            also = await starting(self._decisions, permission, held.caller.actor)
+            extras = Extras(also=held.hold.fence(also))
+            move = programs.Consume(held.hold.token)
+            outcome = await self._decisions.take(permission.id, move, held.caller.actor, extras)
+            outcome.approval_or_raise()
+            return
+        now, change = await self._ledger.now(), held.hold.fence(Change())
+        app, tool = permission.origin.app, permission.call.name
+        change.starting(app, [tool], despite=permission.despite)
+        for one in inputs:
+            after, events = one.hand_on(Handoff.STARTED, now=now, by=held.caller.app)
+            change.put(after, was=one).note(events)
+        await self._ledger.commit(change)
+
+    async def _finish(
+        self, held: _Held, answer: Answer, questions: Sequence[Question]
+    ) -> Answer | None:
+        """Note the answer of a call, or ask what the server wants to know before it goes on."""
+        caller, key = held.caller, held.key
+        record = await records.load(self._ledger, key)
+        if record is None or record.version != held.record.version:
+            # It is noted, and the answer to that was lost.
+            return record.answered(key) if record is not None and record.answer else None
+        permission, *inputs = await self._approvals(record)
+        now, change = await self._ledger.now(), held.hold.fence(Change())
+        for one in inputs:
+            if one.handoff in _RUNS:
+                ended, noted = one.hand_on(Handoff.FINISHED, now=now, by=caller.app)
+                ended, more = ended.hand_on(Handoff.RESUMED, now=now, by=caller.app)
+                change.put(ended, was=one).note((*noted, *more))
+        note = answer.words[:_LONGEST_NOTE]
+        if questions:
+            after = await self._question(change, held, questions, answer, now)
+            note = f"It asks: {'; '.join(one.message for one in questions)}"
+        else:
+            small = len(answer.text) <= _LARGEST
+            stored = answer if small else held.call.failure(_too_large(permission))
+            after = record.model_copy(update={"kind": stored.kind, "answer": stored.text})
+        records.put(change, key, after, was=record)
+        if permission.handoff is Handoff.STARTED:
+            move = programs.ReportOutcome(not answer.failed, note)
+            extras = Extras(also=change, on_commit=_tell)
+            outcome = await self._decisions.take(permission.id, move, caller.actor, extras)
+            outcome.approval_or_raise()
+        else:
+            await self._ledger.commit(change)
+        if questions:
+            return None
+        # The client that waits gets all of it.
+        return replace(answer, receipt=f"{record.version + 1}:{key}")
+
+    async def _question(
+        self,
+        change: Change,
+        held: _Held,
+        questions: Sequence[Question],
+        answer: Answer,
+        now: datetime,
+    ) -> Record:
+        """Add to a change that people are asked what a server wants to know."""
+        asked: dict[str, str] = {}
+        permission = held.approvals[0]
+        for one in questions:
+            approval, events = elicitation.opened(permission, one, now)
+            change.put(approval, was=None).note(events).send(RouteApproval(approval=approval.id))
+            asked[one.name] = approval.id
+        run = await self._ledger.run(permission.origin.run)
+        change.put(programs.waits_again(run, list(asked.values())), was=run)
+        state = elicitation.state_of(answer)
+        update = {"inputs": asked, "state": "" if state is None else json.dumps(state)}
+        return held.record.model_copy(update=update)
+
+    async def _doubt(self, held: _Held) -> None:
+        """Do what the policy says about a call that was started and not seen to finish."""
+        now, change = await self._ledger.now(), held.hold.fence(Change())
+        permission = held.approvals[0]
+        started = [one for one in held.approvals if one.handoff is Handoff.STARTED]
+        rule = permission.terms.in_doubt if permission.terms is not None else InDoubt.ASK
+        retries = rule is InDoubt.RETRY and max(one.starts for one in started) < MOST_STARTS
+        doubtful = []
+        for one in started:
+            after, events = programs.doubt(one, now=now)
+            change.note(events)
+            if retries:
+                after, _ = after.hand_on(Handoff.RECORDED, now=now)
+                program = after.program.not_started(after.program.until) if after.program else None
+                after = after.model_copy(update={"program": program, "reported": False})
+            else:
+                tell_failure(change, after, events[0].why)
+            change.put(after, was=one)
+            doubtful.append(after)
+        log.error("mcp.in_doubt", approval=permission.id, tool=permission.call.name)
+        if retries or rule is InDoubt.FAIL:
+            await self._ledger.commit(change)
+            return
+        if permission.handoff is Handoff.STARTED:
+            question, events = doubtful[0].ask_again(now=now)
+        else:
+            question, events = elicitation.may_run_again(permission, doubtful[0], now)
+        await self._ask(change.note(events), held.key, held.record, question)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A call that this process alone may run.
+
+    Attributes:
+        caller: The client.
+        call: The call.
+        key: See `Caller.key`.
+        record: What is known of it.
+        approvals: Those of the record.
+        hold: The lease.
+    """
+
+    caller: Caller
+    call: Call
+    key: str
+    record: Record
+    approvals: Sequence[Approval]
+    hold: Kept
+
+
+async def _rounds(send: Send, more: Mapping[str, str]) -> Answer:
+    """Make a call, and again while the server asks for nothing but to be asked again."""
+    answer = await send(more)
+    for count in range(_MOST_ROUNDS):
+        if (state := elicitation.bare_state(answer)) is None:
+            break
+        await asyncio.sleep(min(0.05 * 2**count, _LOOK_AGAIN))
+        answer = await send({"requestState": json.dumps(state)})
+    return answer
+
+
+async def _tell(change: Change, outcome: Outcome) -> None:
+    if isinstance(outcome, Taken) and outcome.events:
+        tell_result(change, outcome.approval)
+
+
+def _more(record: Record, approvals: Sequence[Approval]) -> dict[str, str]:
+    """Return what a call goes on with, once people have answered what its server has asked."""
+    more: dict[str, str] = {}
+    if record.inputs:
+        given: dict[str, Any] = {
+            name: elicitation.response(one)
+            for name, one in zip(record.inputs, approvals[1:], strict=True)
+        }
+        more["inputResponses"] = json.dumps(given)
+    if record.state:
+        more["requestState"] = record.state
+    return more
+
+
+def _waits_for(approvals: Sequence[Approval]) -> str:
+    return f"Waiting for a decision about {', '.join(one.id for one in approvals)}"
+
+
+def _still_waits(tool: str, approvals: Sequence[Approval]) -> str:
+    names = ", ".join(one.id for one in approvals)
+    return (
+        f"{tool} still waits for the decision of a person ({names}). To wait on, and to get its "
+        "result, call it again later with exactly the same arguments; nobody is asked twice."
+    )
+
+
+def _runs(approval: Approval) -> str:
+    return (
+        f"{approval.call.name} is running. To get its result, call it again later with exactly the "
+        "same arguments."
+    )
+
+
+def _why_not(approval: Approval) -> str:
+    note = programs.note_of(approval)
+    return f"{approval.call.name} has not run: it was {approval.outcome()}." + (
+        f"\n{note}" if note else ""
+    )
+
+
+def _in_doubt(approval: Approval) -> str:
+    return (
+        f"{approval.call.name} was started, and it is not known whether it has happened "
+        f"({approval.id}). Its policy does not let it run again. A person has to look."
+    )
+
+
+def _settled(approval: Approval) -> str:
+    said = f" What is known of it: {approval.result}" if approval.result else ""
+    return f"{approval.call.name} was in doubt, and is settled: it does not run again.{said}"
+
+
+def _too_large(approval: Approval) -> str:
+    return f"{approval.call.name} has run. Its result was too large to be kept."

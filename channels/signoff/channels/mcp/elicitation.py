@@ -1,0 +1,124 @@
+"""What a server wants to know before a call goes on: asked by the gate, answered whenever.
+
+A server of MCP 2026-07-28 answers a call with `InputRequiredResult`, and forgets it; the call is
+made again with the answers. So nothing has to stay alive while a person thinks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import JsonValue
+
+from signoff.channels.aap.wire import LONGEST, shown
+from signoff.channels.mcp.messages import Answer
+from signoff.core.approvals.approval import Approval, Moved
+from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.parts import Kind, Program, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a server wants to know.
+
+    Attributes:
+        name: How the server knows the answer.
+        message: The question.
+        schema: The JSON schema of the answer.
+    """
+
+    name: str
+    message: str
+    schema: JsonValue
+
+
+def questions(answer: Answer) -> list[Question] | None:
+    """Return what a server asks for; None where some of it cannot be asked of a person."""
+    asked = _required(answer).get("inputRequests") or {}
+    found = []
+    for name, one in asked.items() if isinstance(asked, dict) else ():
+        params = one.get("params") if isinstance(one, dict) else None
+        if not isinstance(params, dict) or params.get("mode", "form") != "form":
+            return None
+        if one.get("method") != "elicitation/create":
+            return None
+        message, schema = params.get("message"), shown(params.get("requestedSchema"))
+        found.append(Question(name, message if isinstance(message, str) else "", schema))
+    return found
+
+
+def bare_state(answer: Answer) -> str | None:
+    """Return the state of a server that asks for nothing but to be asked again."""
+    return None if _required(answer).get("inputRequests") else state_of(answer)
+
+
+def state_of(answer: Answer) -> str | None:
+    """Return what a server wants to be given back, None for nothing."""
+    found = _required(answer).get("requestState")
+    return found if isinstance(found, str) else None
+
+
+def opened(permission: Approval, question: Question, now: datetime) -> Moved:
+    """Open a request for input, in the name of a call that has been approved."""
+    request = str(uuid.uuid4())
+    args: dict[str, JsonValue] = {
+        "message": question.message,
+        "response_schema": question.schema,
+    }
+    return Approval.open(
+        permission.origin.model_copy(update={"confirmation": request}),
+        ToolCall(id=request, name=permission.call.name, args=args),
+        kind=Kind.INPUT,
+        hint="",
+        template=None,
+        now=now,
+        program=_program(permission, request, now),
+    )
+
+
+def may_run_again(permission: Approval, doubtful: Approval, now: datetime) -> Moved:
+    """Open an approval for a call that went on with answers and was not seen to finish.
+
+    Args:
+        permission: The approval that let it run at first.
+        doubtful: One of the answers.
+        now: The present.
+    """
+    request = str(uuid.uuid4())
+    origin = permission.origin
+    return Approval.open(
+        origin.model_copy(update={"confirmation": request, "again": origin.again + 1}),
+        permission.call,
+        hint=f"The program stopped while {permission.call.name} went on with the answers that were "
+        "given: it may or may not have happened. Look first. Run it again?",
+        template=None,
+        now=now,
+        supersedes=doubtful.id,
+        program=_program(permission, request, now),
+    )
+
+
+def response(approval: Approval) -> dict[str, Any]:
+    """Return an answer as the server gets it: `ElicitResult`."""
+    decision = approval.decision
+    if decision is not None and isinstance(decision.payload, dict):
+        return {"action": "accept", "content": decision.payload}
+    declined = approval.state in {State.APPROVED, State.REJECTED}
+    return {"action": "decline" if declined else "cancel"}
+
+
+def _program(permission: Approval, request: str, now: datetime) -> Program | None:
+    program = permission.program
+    if program is None:
+        return None
+    return program.not_started(now + LONGEST).model_copy(update={"request": request})
+
+
+def _required(answer: Answer) -> dict[str, Any]:
+    if answer.kind != "result":
+        return {}
+    value = answer.value
+    return value if value.get("resultType") == "input_required" else {}

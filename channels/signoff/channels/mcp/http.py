@@ -1,0 +1,354 @@
+"""The gate in front of a server that speaks streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+import structlog
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from signoff.channels.mcp import messages
+from signoff.channels.mcp.calls import CallLost, Calls, NotSent
+from signoff.channels.mcp.messages import Answer, BadMessage, Call, Message
+from signoff.channels.mcp.records import Caller
+from signoff.channels.web.problems import Patience, Problem, read_body
+
+log = structlog.get_logger(__name__)
+
+PATH: Final = "/mcp"
+
+MOST: Final = 16 * 1024 * 1024
+"""The largest message, in bytes."""
+
+TIMEOUT: Final = httpx.Timeout(30, read=None)
+"""A call may run as long as it likes."""
+
+_JSON: Final = "application/json"
+_EVENTS: Final = "text/event-stream"
+_PASSED: Final = frozenset({"accept", "content-type", "last-event-id", "user-agent"})
+_OWN: Final = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "keep-alive",
+        "set-cookie",
+        "transfer-encoding",
+        "upgrade",
+        "www-authenticate",
+    }
+)
+_BREAK: Final = re.compile(rb"\r\n|\n|\r")
+_ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
+_RESUMES: Final = 5
+_LONGEST_PAUSE: Final = 30.0
+
+Who = Callable[[Request], Awaitable[Caller]]
+"""Says who makes a request; raises `Problem`."""
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A call that a client waits for.
+
+    Attributes:
+        request: The client's.
+        call: The call.
+        lines: What the client is to read, the last one with the answer.
+        refused: The server's response, where it has refused the call.
+    """
+
+    request: Request
+    call: Call
+    lines: asyncio.Queue[tuple[str, Answer | None]] = field(default_factory=asyncio.Queue)
+    refused: tuple[int, str, bytes] | None = None
+
+
+class Gate:
+    """Passes messages on, and asks about calls.
+
+    Args:
+        calls: Asks about calls.
+        who: Says who makes a request.
+        url: Where the server is.
+        headers: What the server gets with each request: the credentials.
+        http: Reaches the server.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        who: Who,
+        *,
+        url: str,
+        headers: Mapping[str, str],
+        http: httpx.AsyncClient,
+    ) -> None:
+        self._calls = calls
+        self._who = who
+        self._url = url
+        self._headers = dict(headers)
+        self._http = http
+
+    async def serve(self, request: Request) -> Response:
+        """Answer a request."""
+        try:
+            caller = await self._who(request)
+            if request.method != "POST":
+                return await self._pass_on(request, None)
+            message = messages.read(await read_body(request, MOST))
+            call = messages.call_of(message)
+            _require_same(request, message, call)
+        except Problem as problem:
+            return problem.response()
+        except BadMessage as problem:
+            return Response(messages.error_line(problem), 400, media_type=_JSON)
+        if call is None:
+            return await self._pass_on(request, message)
+        return await self._answered(caller, request, call)
+
+    # Calls.
+
+    async def _answered(self, caller: Caller, request: Request, call: Call) -> Response:
+        exchange = _Exchange(request, call)
+        task = asyncio.create_task(self._ask(caller, exchange))
+        try:
+            first = await exchange.lines.get()
+            if first[1] is None and _EVENTS in request.headers.get("accept", ""):
+                return StreamingResponse(self._events(exchange, task, first), media_type=_EVENTS)
+            while first[1] is None:
+                first = await exchange.lines.get()
+        except BaseException:
+            task.cancel()
+            raise
+        status, kind, body = exchange.refused or (200, _JSON, first[0].encode())
+        return StreamingResponse(self._whole(exchange, body, first[1]), status, media_type=kind)
+
+    async def _ask(self, caller: Caller, exchange: _Exchange) -> None:
+        call, told = exchange.call, itertools.count(1)
+
+        async def send(more: Mapping[str, str]) -> Answer:
+            return await self._send(exchange, more)
+
+        async def tell(text: str) -> None:
+            if call.token is not None:
+                line = messages.progress_line(call.token, next(told), text)
+            else:
+                line = ""  # keeps the connection
+            await exchange.lines.put((line, None))
+
+        try:
+            answer = await self._calls.answer_always(caller, call, send, tell)
+        except Exception:
+            log.exception("mcp.failed", tool=call.tool)
+            answer = call.failure("The gate has failed.")
+        await exchange.lines.put((answer.line(call.id), answer))
+
+    async def _events(
+        self, exchange: _Exchange, task: asyncio.Task[None], first: tuple[str, Answer | None]
+    ) -> AsyncIterator[str]:
+        """Yield what a client reads while it waits; when it goes, nobody waits any more."""
+        try:
+            line, answer = first
+            while answer is None:
+                yield f"event: message\ndata: {line}\n\n" if line else ": waiting\n\n"
+                line, answer = await exchange.lines.get()
+            yield f"event: message\ndata: {line}\n\n"
+            await self._delivered(exchange, answer)
+        finally:
+            task.cancel()
+
+    async def _whole(
+        self, exchange: _Exchange, body: bytes, answer: Answer
+    ) -> AsyncIterator[bytes]:
+        yield body
+        await self._delivered(exchange, answer)
+
+    async def _delivered(self, exchange: _Exchange, answer: Answer) -> None:
+        # Told before the response ends: afterwards every client counts as gone.
+        if not await exchange.request.is_disconnected():
+            await self._calls.delivered(answer)
+
+    async def _send(self, exchange: _Exchange, more: Mapping[str, str]) -> Answer:
+        """Make a call at the server.
+
+        Raises:
+            NotSent: The server has not taken it.
+            CallLost: Its answer does not come.
+        """
+        body = exchange.call.request(exchange.call.id, more)
+        headers = self._to_server(exchange.request)
+        try:
+            async with self._http.stream(
+                "POST", self._url, content=body.encode(), headers=headers, timeout=TIMEOUT
+            ) as response:
+                return await self._read(exchange, response, headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotSent(f"the server cannot be reached ({error})") from error
+        except httpx.HTTPError as error:
+            raise CallLost(f"the connection to the server broke ({error})") from error
+
+    async def _read(
+        self, exchange: _Exchange, response: httpx.Response, headers: Mapping[str, str]
+    ) -> Answer:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code >= 500:
+            raise CallLost(f"the server answered {response.status_code}")
+        if response.status_code >= 400:
+            body = await response.aread()
+            exchange.refused = (response.status_code, kind or _JSON, body)
+            raise NotSent(f"the server answered {response.status_code}")
+        if kind == _JSON:
+            with suppress(BadMessage):
+                return messages.read(await response.aread()).answer()
+            raise CallLost("the server answered what is no message")
+        events = _Events()
+        if kind == _EVENTS and (found := await self._relay(exchange, response, events)):
+            return found
+        # The server has closed the stream, and lets it be taken up.
+        for _ in range(_RESUMES):
+            if not events.last:
+                break
+            await asyncio.sleep(events.pause)
+            again = {**headers, "accept": _EVENTS, "last-event-id": events.last}
+            again.pop("content-type", None)
+            async with self._http.stream(
+                "GET", self._url, headers=again, timeout=TIMEOUT
+            ) as resumed:
+                if resumed.status_code != 200:
+                    break
+                if found := await self._relay(exchange, resumed, events):
+                    return found
+        raise CallLost("the server has not answered")
+
+    async def _relay(
+        self, exchange: _Exchange, response: httpx.Response, events: _Events
+    ) -> Answer | None:
+        """Pass on what a server says during a call; return the answer, None where none came."""
+        async for data in events.read(response.aiter_bytes()):
+            with suppress(BadMessage):
+                message = messages.read(data)
+                if message.is_response and message.id == exchange.call.id:
+                    return message.answer()
+                await exchange.lines.put((message.text, None))
+        return None
+
+    # Everything else.
+
+    async def _pass_on(self, request: Request, message: Message | None) -> Response:
+        """Pass a request on as it is, and its response."""
+        body = message.text.encode() if message is not None else b""
+        sent = self._http.build_request(
+            request.method,
+            self._url,
+            content=body,
+            headers=self._to_server(request),
+            timeout=TIMEOUT,
+        )
+        try:
+            response = await self._http.send(sent, stream=True)
+        except httpx.HTTPError as error:
+            log.warning("mcp.unreachable", error=str(error))
+            return Response("The server cannot be reached.", 502, media_type="text/plain")
+
+        async def content() -> AsyncIterator[bytes]:
+            try:
+                async for part in response.aiter_bytes():
+                    yield part
+            except httpx.HTTPError as error:
+                log.info("mcp.stream_ended", error=str(error))
+            finally:
+                await response.aclose()
+
+        headers = {
+            name: value for name, value in response.headers.items() if name.lower() not in _OWN
+        }
+        return StreamingResponse(content(), response.status_code, headers)
+
+    def _to_server(self, request: Request) -> dict[str, str]:
+        """Return the headers for the server: what is the protocol's, and the gate's credentials."""
+        passed = {
+            name: value
+            for name, value in request.headers.items()
+            if name in _PASSED or name.startswith("mcp-")
+        }
+        return {**passed, "accept-encoding": "identity", **self._headers}
+
+
+class _Events:
+    """Server-sent events, over several connections.
+
+    Attributes:
+        last: The id of the last event, "" where none had one.
+        pause: Seconds after which the server wants the stream to be taken up.
+    """
+
+    def __init__(self) -> None:
+        self.last = ""
+        self.pause = 1.0
+
+    async def read(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the data of events (https://html.spec.whatwg.org/multipage/server-sent-events)."""
+        rest, data = b"", list[bytes]()
+        async for part in parts:
+            *lines, rest = _BREAK.split(rest + part)
+            if (rest == b"" and part.endswith(b"\r")) and lines:
+                # The other half of the line break may be yet to come.
+                rest = lines.pop() + b"\r"
+            for line in lines:
+                if line:
+                    self._take(line, data)
+                elif data:
+                    yield b"\n".join(data)
+                    data.clear()
+
+    def _take(self, line: bytes, data: list[bytes]) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                data.append(value)
+            case b"id" if b"\0" not in value:
+                self.last = value.decode(errors="replace")
+            case b"retry" if value.isdigit():
+                self.pause = min(int(value) / 1000, _LONGEST_PAUSE)
+
+
+def _require_same(request: Request, message: Message, call: Call | None) -> None:
+    """Refuse headers that say something else than the message: servers may go by either.
+
+    Raises:
+        BadMessage: They do.
+    """
+    method = request.headers.get("mcp-method")
+    if method is not None and method != message.value.get("method"):
+        raise BadMessage("Mcp-Method is not the method of the message.", id_=message.id)
+    name = request.headers.get("mcp-name")
+    if call is None or name is None:
+        return
+    if (encoded := _ENCODED.fullmatch(name)) is not None:
+        with suppress(binascii.Error, UnicodeDecodeError):
+            name = base64.b64decode(encoded[1], validate=True).decode()
+    if name != call.tool:
+        raise BadMessage("Mcp-Name is not the tool of the message.", id_=message.id)
+
+
+def make_app(gate: Gate) -> Starlette:
+    """Return the application that serves a gate at `PATH`."""
+    return Starlette(
+        routes=[Route(PATH, gate.serve, methods=["GET", "POST", "DELETE"])],
+        middleware=[Middleware(Patience)],
+    )

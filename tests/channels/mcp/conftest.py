@@ -1,0 +1,146 @@
+"""A gate without a transport, and a server that says how often it was called."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from builders import CLEO, MARA
+from deciding import Decider
+from signoff.channels.mcp.calls import Calls
+from signoff.channels.mcp.messages import Answer, Call, call_of, read
+from signoff.channels.mcp.records import Caller
+from signoff.channels.pipeline.route import Router
+from signoff.core.approvals.approval import Approval
+from signoff.core.policies.policy import Fallback, Policy
+
+POLICIES = tuple(
+    Policy.model_validate(one)
+    for one in (
+        {
+            "name": "reads",
+            "when": "tool.startsWith('bank.read')",
+            "effect": "allow",
+            "at_most": "20/h",
+        },
+        {
+            "name": "drops",
+            "when": "tool.startsWith('bank.drop')",
+            "effect": "deny",
+            "reason": "nobody drops tables",
+        },
+        {"name": "once", "when": "tool == 'bank.once'", "ask": ["mara"], "in_doubt": "fail"},
+        {"name": "safe", "when": "tool == 'bank.safe'", "ask": ["mara"], "in_doubt": "retry"},
+        {"name": "refunds", "when": "tool.startsWith('bank.')", "ask": ["mara"]},
+    )
+)
+CALLER = Caller("desk", "riley", "s1", "bank")
+
+
+def call(tool: str = "refund", args: JsonValue = None, **meta: JsonValue) -> Call:
+    """Return a call as a client sends it."""
+    given: JsonValue = {"amount": 10.50} if args is None else args
+    params = {"name": tool, "arguments": given, "_meta": meta}
+    text = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    found = call_of(read(json.dumps(text).encode()))
+    assert found is not None
+    return found
+
+
+def said(answer: Answer) -> str:
+    """Return the text of an answer."""
+    return str(json.loads(answer.text)["content"][0]["text"])
+
+
+@dataclass
+class Server:
+    """A server with one tool.
+
+    Attributes:
+        got: What it was called with, besides the client's params.
+        answers: What it answers; at last that it is done.
+        holds: Set to let it answer, where it waits.
+    """
+
+    got: list[Mapping[str, str]] = field(default_factory=list)
+    answers: list[dict[str, Any] | Exception] = field(default_factory=list)
+    holds: asyncio.Event | None = None
+    called: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, more: Mapping[str, str]) -> Answer:
+        """Run the call."""
+        self.got.append(more)
+        self.called.set()
+        if self.holds is not None:
+            await self.holds.wait()
+        done = {"content": [{"type": "text", "text": f"done {len(self.got)}"}]}
+        found = self.answers.pop(0) if self.answers else done
+        if isinstance(found, Exception):
+            raise found
+        return Answer("result", json.dumps(found))
+
+
+@dataclass
+class Gatehouse:
+    """The gate, and those who decide."""
+
+    decider: Decider
+    router: Router
+    server: Server = field(default_factory=Server)
+    told: list[str] = field(default_factory=list)
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
+    valid_for: timedelta = timedelta(minutes=5)
+
+    def calls(self, wait: float = 0) -> Calls:
+        """Return the calls of a process."""
+        return Calls(self.decider, self.router.decide_unasked, valid_for=self.valid_for, wait=wait)
+
+    async def tell(self, text: str) -> None:
+        """Note what a client is told while it waits."""
+        self.told.append(text)
+        self.waits.set()
+
+    async def ask(
+        self, asked: Call, calls: Calls | None = None, *, delivered: bool = True
+    ) -> Answer:
+        """Make a call as a client does, and get its answer."""
+        process = calls or self.calls()
+        answer = await process.answer_always(CALLER, asked, self.server, self.tell)
+        if delivered:
+            await process.delivered(answer)
+        return answer
+
+    async def pending(self) -> Approval:
+        """Return the one approval that waits, with those who are asked."""
+        await self.router.drain()
+        (found,) = await self.decider.ledger.pending()
+        return found
+
+    async def pending_after(self, asked: Call) -> Approval:
+        """Make a call that is asked about, and return its approval."""
+        await self.ask(asked)
+        return await self.pending()
+
+    async def approve(self, **values: JsonValue) -> Approval:
+        """Let Mara approve what waits."""
+        waiting = await self.pending()
+        return await self.decider.approve(waiting.id, MARA, channel="inbox", values=values or None)
+
+
+@pytest.fixture
+async def gatehouse(decider: Decider) -> Gatehouse:
+    """A gate in front of a bank."""
+    router = Router(
+        decider.ledger,
+        policies=POLICIES,
+        fallback=Fallback(ask=(CLEO.id,)),
+        directory=decider.directory,
+    )
+    return Gatehouse(decider, router)

@@ -1,0 +1,283 @@
+"""Calls of MCP clients: asked about once, run once, and never run again in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from joserfc.jwk import OKPKey
+from pydantic import JsonValue
+
+from builders import CLEO, MARA
+from channels.mcp.conftest import Gatehouse, call, said
+from signoff.broker.freezes import Freezes
+from signoff.broker.ledger import audit
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.receipts import Receipts
+from signoff.channels.mcp.calls import CallLost, NotSent
+from signoff.channels.mcp.messages import BadMessage
+from signoff.core.approvals.approval import Handoff
+from signoff.core.approvals.parts import Kind
+from signoff.core.directory.people import Person
+
+FORM = {
+    "type": "object",
+    "properties": {"account": {"type": "string"}},
+    "required": ["account"],
+}
+ASKS = {
+    "resultType": "input_required",
+    "inputRequests": {
+        "to": {
+            "method": "elicitation/create",
+            "params": {"mode": "form", "message": "Which account?", "requestedSchema": FORM},
+        }
+    },
+    "requestState": "sealed",
+}
+
+
+async def test_a_call_waits_is_approved_and_runs_once(gatehouse: Gatehouse) -> None:
+    """It says that it waits, attaches when it is made again, and is another one afterwards."""
+    first = await gatehouse.ask(call())
+    waiting = await gatehouse.pending()
+    assert waiting.id in said(first)
+    assert "exactly the same arguments" in said(first)
+    assert json.loads(first.text)["isError"] is True
+    assert (waiting.call.name, waiting.call.args) == ("bank.refund", {"amount": 10.5})
+    assert (waiting.origin.app, waiting.origin.user) == ("desk", "riley")
+    assert said(await gatehouse.ask(call())) == said(first)
+    await gatehouse.approve()
+    assert gatehouse.server.got == []
+    assert said(await gatehouse.ask(call())) == "done 1"
+    done = await gatehouse.decider.ledger.approval(waiting.id)
+    assert (done.handoff, done.starts) == (Handoff.RESUMED, 1)
+    assert "done 1" in done.result
+    assert (await gatehouse.pending_after(call())).id != waiting.id
+    assert len(gatehouse.server.got) == 1
+    await audit.verify(gatehouse.decider.ledger.store)
+
+
+async def test_a_client_that_waits_gets_the_result(gatehouse: Gatehouse) -> None:
+    """It is told that it waits, and the decision wakes it."""
+    asked = asyncio.create_task(gatehouse.ask(call(), gatehouse.calls(60)))
+    await gatehouse.waits.wait()
+    await gatehouse.approve()
+    assert said(await asked) == "done 1"
+
+
+async def test_policies_allow_and_deny_at_once(gatehouse: Gatehouse) -> None:
+    """Nobody is asked; the reason of the policy is what the model reads."""
+    assert said(await gatehouse.ask(call("read_rates"))) == "done 1"
+    assert "nobody drops tables" in said(await gatehouse.ask(call("drop_rates")))
+    assert len(gatehouse.server.got) == 1
+    assert await gatehouse.decider.ledger.pending() == []
+
+
+async def test_a_rejection_reaches_the_model_once(gatehouse: Gatehouse) -> None:
+    """With its reason; the next call of this kind is asked about anew."""
+    await gatehouse.ask(call())
+    waiting = await gatehouse.pending()
+    await gatehouse.decider.reject(waiting.id, MARA, channel="inbox", reason="over budget")
+    answer = said(await gatehouse.ask(call()))
+    assert "has not run" in answer
+    assert "over budget" in answer
+    assert (await gatehouse.pending_after(call())).id != waiting.id
+    assert gatehouse.server.got == []
+
+
+@pytest.mark.soak
+async def test_the_same_call_many_times_at_once_runs_once(gatehouse: Gatehouse) -> None:
+    """In one process and in several: all of them get the one result."""
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    gatehouse.server.holds = asyncio.Event()
+    processes = [gatehouse.calls(60) for _ in range(3)]
+    asked = [
+        asyncio.create_task(gatehouse.ask(call(), one, delivered=False))
+        for one in processes
+        for _ in range(5)
+    ]
+    await gatehouse.server.called.wait()
+    gatehouse.server.holds.set()
+    assert {said(one) for one in await asyncio.gather(*asked)} == {"done 1"}
+    assert len(gatehouse.server.got) == 1
+
+
+async def test_a_result_that_nobody_got_is_kept(gatehouse: Gatehouse) -> None:
+    """The client has gone while the call ran: made again, it gets the result of that."""
+    process = gatehouse.calls()
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    gatehouse.server.holds = asyncio.Event()
+    gone = asyncio.create_task(gatehouse.ask(call(), process))
+    await gatehouse.server.called.wait()
+    gone.cancel()
+    gatehouse.server.holds.set()
+    assert said(await gatehouse.ask(call(), process)) == "done 1"
+    assert said(await gatehouse.ask(call("read_rates"))) == "done 2"
+
+
+@pytest.mark.parametrize(("tool", "who"), [("refund", MARA), ("read_rates", CLEO)])
+async def test_a_call_in_doubt_is_asked_about(gatehouse: Gatehouse, tool: str, who: Person) -> None:
+    """The server died while it ran: a person says whether it may run again, allowed or not."""
+    gatehouse.server.answers = [CallLost("the server has ended")]
+    if tool == "refund":
+        await gatehouse.ask(call(tool))
+        await gatehouse.approve()
+    assert "not known whether bank" in said(await gatehouse.ask(call(tool)))
+    again = await gatehouse.pending()
+    assert "may or may not have happened" in again.hint
+    assert again.id in said(await gatehouse.ask(call(tool)))
+    assert len(gatehouse.server.got) == 1
+    await gatehouse.decider.approve(again.id, who, channel="inbox")
+    assert said(await gatehouse.ask(call(tool))) == "done 2"
+
+
+async def test_a_gate_that_died_leaves_a_call_in_doubt(gatehouse: Gatehouse) -> None:
+    """Another process asks before it runs the call again."""
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    gatehouse.server.holds = asyncio.Event()
+    died = gatehouse.calls()
+    asked = asyncio.create_task(gatehouse.ask(call(), died))
+    await gatehouse.server.called.wait()
+    (running,) = died._running.values()
+    running.cancel()
+    await asyncio.gather(asked, running, return_exceptions=True)
+    assert "still waits" in said(await gatehouse.ask(call(), gatehouse.calls(0.1)))
+    assert "may or may not have happened" in (await gatehouse.pending()).hint
+    assert len(gatehouse.server.got) == 1
+
+
+async def test_policies_say_what_happens_in_doubt(gatehouse: Gatehouse) -> None:
+    """`fail` runs it no more, and `retry` runs it again without asking."""
+    for tool in ("once", "safe"):
+        gatehouse.server.answers = [CallLost("the server has ended")]
+        await gatehouse.ask(call(tool))
+        await gatehouse.approve()
+        await gatehouse.ask(call(tool))
+    assert "A person has to look" in said(await gatehouse.ask(call("once")))
+    assert said(await gatehouse.ask(call("safe"))) == "done 3"
+
+
+async def test_a_call_that_was_settled_does_not_run_again(gatehouse: Gatehouse) -> None:
+    """Whatever was found out: the client is told so, and the next call is another one."""
+    gatehouse.server.answers = [CallLost("the server has ended")]
+    await gatehouse.ask(call("once"))
+    waiting = await gatehouse.approve()
+    await gatehouse.ask(call("once"))
+    ledger = gatehouse.decider.ledger
+    doubtful, now = await ledger.approval_now(waiting.id)
+    after, events = doubtful.hand_on(Handoff.FINISHED, now=now, result='"paid"')
+    await ledger.commit(Change().put(after, was=doubtful).note(events))
+    assert "paid" in said(await gatehouse.ask(call("once")))
+    assert (await gatehouse.pending_after(call("once"))).id != waiting.id
+    assert len(gatehouse.server.got) == 1
+
+
+async def test_a_server_that_is_not_there_has_done_nothing(gatehouse: Gatehouse) -> None:
+    """The call is noted as failed, and is asked about anew."""
+    gatehouse.server.answers = [NotSent("the server cannot be reached")]
+    await gatehouse.ask(call())
+    waiting = await gatehouse.approve()
+    assert "has not run" in said(await gatehouse.ask(call()))
+    assert "failed" in (await gatehouse.decider.ledger.approval(waiting.id)).result
+
+
+async def test_a_yes_that_has_expired_is_asked_again(gatehouse: Gatehouse) -> None:
+    """A call that nobody makes again in time does not run on an old yes."""
+    gatehouse.valid_for = type(gatehouse.valid_for)(microseconds=1)
+    await gatehouse.ask(call())
+    waiting = await gatehouse.approve()
+    assert "still waits" in said(await gatehouse.ask(call()))
+    assert (await gatehouse.pending()).supersedes == waiting.id
+    assert gatehouse.server.got == []
+
+
+async def test_a_frozen_tool_does_not_run(gatehouse: Gatehouse) -> None:
+    """It runs on the same approval after the thaw."""
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    freezes = Freezes(gatehouse.decider.ledger)
+    await freezes.freeze(tool="bank.refund", why="stolen card", by="ops")
+    assert "stolen card" in said(await gatehouse.ask(call()))
+    await freezes.thaw(tool="bank.refund", by="ops")
+    assert said(await gatehouse.ask(call())) == "done 1"
+
+
+async def test_what_a_server_asks_is_answered_by_another_process(gatehouse: Gatehouse) -> None:
+    """The question reaches an approver, and the call goes on once with the answer."""
+    gatehouse.server.answers = [ASKS]
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    waits = said(await gatehouse.ask(call()))
+    question = await gatehouse.pending()
+    assert question.id in waits
+    assert (question.kind, question.call.args["message"]) == (Kind.INPUT, "Which account?")
+    await gatehouse.approve(account="DE12")
+    assert said(await gatehouse.ask(call(), gatehouse.calls())) == "done 2"
+    assert gatehouse.server.got[1] == {
+        "inputResponses": '{"to": {"action": "accept", "content": {"account": "DE12"}}}',
+        "requestState": '"sealed"',
+    }
+    answered = await gatehouse.decider.ledger.approval(question.id)
+    assert answered.handoff is Handoff.RESUMED
+
+
+async def test_a_declined_question_is_told_to_the_server(gatehouse: Gatehouse) -> None:
+    """The server goes on with a no."""
+    gatehouse.server.answers = [ASKS]
+    await gatehouse.ask(call("read_rates"))
+    question = await gatehouse.pending()
+    await gatehouse.decider.reject(question.id, CLEO, channel="inbox", reason="no")
+    assert said(await gatehouse.ask(call("read_rates"))) == "done 2"
+    assert json.loads(gatehouse.server.got[1]["inputResponses"]) == {"to": {"action": "decline"}}
+
+
+async def test_a_call_in_doubt_behind_its_answers_is_asked_about(gatehouse: Gatehouse) -> None:
+    """It goes on with the answers that were given, once a person lets it run again."""
+    gatehouse.server.answers = [ASKS, CallLost("the server has ended")]
+    await gatehouse.ask(call())
+    await gatehouse.approve()
+    await gatehouse.ask(call())
+    await gatehouse.approve(account="DE12")
+    await gatehouse.ask(call())
+    again = await gatehouse.pending()
+    assert again.kind is Kind.CONFIRMATION
+    assert "may or may not have happened" in again.hint
+    await gatehouse.approve()
+    assert said(await gatehouse.ask(call())) == "done 3"
+    assert gatehouse.server.got[2] == gatehouse.server.got[1]
+
+
+async def test_a_client_that_answers_itself_is_asked(gatehouse: Gatehouse) -> None:
+    """The gate takes no question from a client that says it can answer."""
+    gatehouse.server.answers = [ASKS]
+    declared: dict[str, JsonValue] = {"elicitation": {}}
+    able = call("read_rates", **{"io.modelcontextprotocol/clientCapabilities": declared})
+    assert json.loads((await gatehouse.ask(able)).text) == ASKS
+
+
+def test_arguments_without_a_digest_are_refused() -> None:
+    """What cannot be compared cannot be approved."""
+    with pytest.raises(BadMessage):
+        call(args={"n": "\ud800"})
+
+
+async def test_a_yes_without_a_receipt_is_asked_about_anew(
+    gatehouse: Gatehouse, ledger: Ledger
+) -> None:
+    """What a process without the key has written lets nothing run."""
+    await gatehouse.ask(call())
+    forged = await gatehouse.approve()
+    key = OKPKey.generate_key("Ed25519", private=True)
+    ledger.receipts = Receipts(lambda: [key], lambda: key)
+    assert "still waits" in said(await gatehouse.ask(call()))
+    again = await gatehouse.pending()
+    assert again.supersedes == forged.id
+    assert "nothing proves it" in again.hint
+    await gatehouse.approve()
+    assert said(await gatehouse.ask(call())) == "done 1"

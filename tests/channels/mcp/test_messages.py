@@ -1,0 +1,67 @@
+"""Messages that the gate reads are the messages that servers read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from signoff.channels.mcp.messages import BadMessage, call_of, id_in, read
+
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":%s}}'
+
+
+def test_a_message_stays_on_one_line_with_its_digits() -> None:
+    """Line breaks of all kinds are gone or escaped, and numbers are those that were sent."""
+    sent = CALL.replace(",", ",\r\n", 2) % '{"a": 1.10, "b": "x\u2028y\u0085z", "c": 1e2}'
+    message = read(sent.encode())
+    assert message.text.splitlines() == [message.text]
+    assert json.loads(message.text) == json.loads(sent)
+    assert "1.10" in message.text
+    call = call_of(message)
+    assert call is not None
+    assert call.arguments == {"a": 1.1, "b": "x\u2028y\u0085z", "c": 100}
+    own = call.request("own", {"requestState": '"s"'})
+    assert own.splitlines() == [own]
+    assert json.loads(own)["params"] == json.loads(sent)["params"] | {"requestState": "s"}
+    assert json.loads(own)["id"] == "own"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "[]",
+        "1",
+        "\ufeff{}",
+        '{"id":1,"id":2}',
+        '{"a":NaN}',
+        CALL % "[1]",
+        CALL.replace('"pay"', "5") % "{}",
+        CALL.replace('"id":1', '"id":true') % "{}",
+        CALL.replace('"id":1', '"id":null') % "{}",
+        CALL.replace('"pay"', '"p\\u0000y"') % "{}",
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}',
+    ],
+)
+def test_messages_of_another_form_are_refused(sent: str) -> None:
+    """Two parsers could read two messages in them, or a call that nobody is asked about."""
+    with pytest.raises(BadMessage):
+        call_of(read(sent.encode()))
+
+
+def test_the_client_learns_what_it_cannot_answer() -> None:
+    """A client that declares its capabilities for each request gets that of the gate added."""
+    key = "io.modelcontextprotocol/clientCapabilities"
+    sent = json.loads(CALL % "{}")
+    sent["params"]["_meta"] = {key: {"roots": {}}, "progressToken": 7}
+    call = call_of(read(json.dumps(sent).encode()))
+    assert call is not None
+    assert (call.token, call.answers_input) == (7, False)
+    meta = json.loads(call.request("own", {}))["params"]["_meta"]
+    assert meta == {key: {"roots": {}, "elicitation": {"form": {}}}, "progressToken": 7}
+
+
+def test_the_id_of_an_answer_that_cannot_be_read_is_found() -> None:
+    """So that nobody waits for it for ever."""
+    assert id_in(b'{"id":"x","id":"x","result":{}}') == "x"
+    assert id_in(b"nothing") is None

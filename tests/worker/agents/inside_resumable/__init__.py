@@ -1,0 +1,1 @@
+"""An agent for the tests of the worker."""

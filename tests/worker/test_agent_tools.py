@@ -1,0 +1,103 @@
+"""Confirmations of an agent that is called as a tool reach an approver, and run once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from signoff.broker import stages
+from signoff.broker.ledger import audit
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.policies.policy import InDoubt
+from signoff.worker.adk.guard import GuardPlugin
+from worker.office import AGENTS, MARA, Office
+from worker.test_taken_up import _die, work_until_death
+
+pytestmark = [
+    pytest.mark.parametrize("agents_folder", [AGENTS], ids=["test-agents"], indirect=True),
+    # ADK's own: `AgentTool` gives its Runner the plugins.
+    pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated"),
+    pytest.mark.filterwarnings("ignore:.EXPERIMENTAL. ResumabilityConfig"),
+]
+
+
+APPS = pytest.mark.parametrize(
+    "app", ["inside", pytest.param("inside_resumable", marks=pytest.mark.soak)]
+)
+
+
+async def submit(office: Office, app: str, *calls: tuple[str, dict[str, str]]) -> Run:
+    """Have the agent inside make these calls."""
+    return await office.submit(app, json.dumps(calls))
+
+
+@APPS
+async def test_a_call_inside_is_asked_about_and_runs_once(office: Office, app: str) -> None:
+    """The approver sees the call inside, and the agents go on with its result."""
+    run = await submit(office, app, ("look", {"at": "it"}), ("pay", {"to": "A"}))
+    assert run.state is RunState.PAUSED, run.problem
+    (asked,) = await office.ask(run)
+    assert (asked.call.name, asked.call.args) == ("pay", {"to": "A"})
+    assert "The agent clerk" in asked.hint
+    assert office.executed() == []
+    await office.decider.approve(asked.id, MARA, channel="cli")
+    done = await office.resume(run)
+    assert done.state is RunState.COMPLETED, done.problem
+    assert [one["paid"] for one in office.executed()] == ["A"]
+    assert "seen" in done.text
+    after = await office.ledger.approval(asked.id)
+    assert (after.handoff, after.starts) == (Handoff.RESUMED, 1)
+    await audit.verify(office.ledger.store)
+
+
+@APPS
+async def test_several_calls_inside_are_asked_about_in_turn(office: Office, app: str) -> None:
+    """Also the same call twice, and one that asks in its own code: each of them runs once."""
+    calls = (("pay", {"to": "A"}), ("give", {"to": "B"}), ("pay", {"to": "A"}))
+    run = await submit(office, app, *calls)
+    for name, args in calls:
+        assert run.state is RunState.PAUSED, run.problem
+        (asked,) = await office.ask(run)
+        assert (asked.call.name, asked.call.args) == (name, args)
+        await office.decider.approve(asked.id, MARA, channel="cli")
+        run = await office.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert [one["paid"] for one in office.executed()] == ["A", "B", "A"]
+
+
+@APPS
+async def test_a_rejection_reaches_the_agent_inside(office: Office, app: str) -> None:
+    """With its reason; the tool does not run."""
+    run = await submit(office, app, ("pay", {"to": "A"}))
+    (asked,) = await office.ask(run)
+    await office.decider.reject(asked.id, MARA, channel="cli", reason="over budget")
+    done = await office.resume(run)
+    assert done.state is RunState.COMPLETED, done.problem
+    assert "over budget" in done.text
+    assert office.executed() == []
+
+
+@APPS
+async def test_a_worker_that_dies_leaves_the_call_inside_in_doubt(
+    office: Office, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """A person is asked before it runs again, and nothing else runs twice."""
+    run = await submit(office, app, ("pay", {"to": "A"}), ("pay", {"to": "B"}))
+    await office.approve(run, InDoubt.ASK)
+    run = await office.resume(run)
+    await office.approve(run, InDoubt.ASK)
+    with monkeypatch.context() as patch:
+        patch.setattr(GuardPlugin, "finish", _die)
+        await work_until_death(office, stages.resume(app))
+    assert [one["paid"] for one in office.executed()] == ["A", "B"]
+    run = await office.resume(run)
+    (again,) = await office.ask(run)
+    assert (again.call.name, again.call.args) == ("pay", {"to": "B"})
+    assert "may or may not have happened" in again.hint
+    await office.decider.reject(again.id, MARA, channel="cli", reason="I saw it")
+    done = await office.resume(run)
+    assert done.state is RunState.COMPLETED, done.problem
+    assert [one["paid"] for one in office.executed()] == ["A", "B"]
+    assert "I saw it" in done.text
