@@ -61,6 +61,7 @@ OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     What: st.sampled_from(What),
     Bundling: st.sampled_from(Bundling),
     BundleKind: st.sampled_from(BundleKind),
+    tuple[str, ...]: st.lists(TEXT).map(tuple),
     tuple[Listed, ...]: st.lists(st.builds(Listed, approval=TEXT, level_key=TEXT)).map(tuple),
     Milestone: st.sampled_from(Milestone),
 }
