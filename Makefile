@@ -129,7 +129,7 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Signoff with the tools that test it; the first time this takes a minute or two."
-	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces,otel,postgres]' --group dev
+	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces,otel,postgres,push]' --group dev
 	@touch $@ $(VENV)/.runtime
 
 # Everything that the runtime, the extras and the tools bring along, in exact versions. The pin of
@@ -139,7 +139,7 @@ constraints:
 	"$(PYTHON)" -m venv "$$new"; \
 	pip="$$new/bin/python -m pip --disable-pip-version-check --no-input -qq"; \
 	$$pip install --upgrade pip; \
-	$$pip install --editable '.[adk,ces,otel,postgres]' --group dev; \
+	$$pip install --editable '.[adk,ces,otel,postgres,push]' --group dev; \
 	$$pip freeze --all --exclude-editable --exclude setuptools > "$$new/frozen"; \
 	if grep -v '^[A-Za-z0-9_.-]*==[^ ]*$$' "$$new/frozen"; then \
 	  echo "These lines are not of the form name==version." >&2; exit 1; fi; \

@@ -28,6 +28,7 @@ _EXTRAS: Final = {
     "sqlalchemy": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
+    "http_ece": ("push", "http-ece"),
     "opentelemetry": ("otel", "OpenTelemetry"),
 }
 """Which extra brings a package, and the name of the distribution that has it."""

@@ -240,7 +240,8 @@ async def _forget(ledger: Ledger, redaction: Redaction) -> None:
     turns = await store.keys("turns:", "zset")
     async with store.translated_client() as client:
         for name in redaction.names:
-            await client.delete(f"{store.prefix}epoch:{name}", f"{store.prefix}logins:{name}")
+            own = (f"{store.prefix}{kind}:{name}" for kind in ("epoch", "logins", "push"))
+            await client.delete(*own)
             for key in turns:
                 await client.zrem(store.prefix + key, name)
     for start in _EXPIRING:

@@ -18,10 +18,12 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
+from signoff.core.approvals.similar import answers, likeness
 from signoff.core.base.model import stored_json
 from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
+from signoff.core.policies.levels import Verdict
 
 FAR = 32_503_680_000_000
 """The score of what has no deadline: the year 3000, in milliseconds."""
@@ -102,7 +104,7 @@ def _standing(record: Approval) -> set[Entry]:
     """Return where an approval stands by its state."""
     if record.state is not State.PENDING:
         ended = record.decision.at if record.decision else record.opened_at
-        found = {("decided", record.id, to_us(ended)), *_proposals(record)}
+        found = {("decided", record.id, to_us(ended)), *_proposals(record), *_answered(record)}
         if record.decision and record.decision.grant:
             found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
         return found
@@ -128,9 +130,32 @@ def requests_key(identity: str) -> str:
     return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
+def similar_key(person: str, approval: Approval, *, rejected: bool = False) -> str:
+    """Return the index of what somebody has decided that is like an approval.
+
+    Args:
+        person: Their id.
+        approval: The approval.
+        rejected: Whether only those that they have rejected.
+    """
+    text = "\0".join((person, *likeness(approval))).encode("utf-8", "backslashreplace")
+    return f"similar:{hashlib.sha256(text).hexdigest()[:32]}" + (":no" if rejected else "")
+
+
 def proposal_key(origin: Origin, digest: str) -> str:
     """Return how the index of proposals finds the rejections that proposed a call of a session."""
     return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
+
+
+def _answered(approval: Approval) -> set[Entry]:
+    """Return where an ended approval stands among what people have decided of its like."""
+    found: set[Entry] = set()
+    for person, verdict in answers(approval).items():
+        at = to_us(approval.decision.at if approval.decision else approval.opened_at)
+        found.add((similar_key(person, approval), approval.id, at))
+        if verdict is Verdict.REJECT:
+            found.add((similar_key(person, approval, rejected=True), approval.id, at))
+    return found
 
 
 def _proposals(approval: Approval) -> set[Entry]:

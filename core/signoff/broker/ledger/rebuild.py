@@ -42,6 +42,7 @@ _MANY = {
     "queue": "approval",
     "requests": "approval",
     "uses": "approval",
+    "similar": "approval",
     "scope": "grant",
 }
 """Indexes of which there are many, by how their names begin."""

@@ -44,6 +44,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "grants": _ROUTING,
     "scope:*": _ROUTING,
     "uses:*": _ALL,
+    "similar:*": _ALL,
     "allowance:*": _ROUTING,
     # Code that waits, and what was sent to agents elsewhere.
     "snapshot:*": "W",
@@ -102,6 +103,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "logins:*": "CG",
     "oidc:*": "G",
     "epoch:*": _ROUTING,
+    "push:*": _ROUTING,
     "link:*": _ROUTING,
     "form:*": "G",
     "access:*": "G",

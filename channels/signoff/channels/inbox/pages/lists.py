@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, summaries
 from signoff.broker.ledger import listing
+from signoff.broker.ledger.change import similar_key
 from signoff.broker.ledger.listing import SCANNED, Place
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
@@ -31,7 +32,8 @@ from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Status
-from signoff.core.cards.card import frozen_words
+from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
+from signoff.core.cards.card import frozen_words, topic
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
@@ -155,6 +157,7 @@ class ListPages(Pages):
             *(("GET", one.here, partial(self.listed, one)) for one in _SOURCES),
             ("GET", "/queues", self.queues),
             ("GET", "/queues/{name}", self.queue),
+            ("GET", "/similar/{approval_id}", self.similar),
         )
 
     async def listed(self, source: _Source, request: Request) -> Response:
@@ -180,6 +183,27 @@ class ListPages(Pages):
             empty="No requests in this queue.",
             counts="pending in this queue",
             section="/queues",
+        )
+        return await self._shown(visit, source)
+
+    async def similar(self, request: Request) -> Response:
+        """Show what a person has decided that is like an approval which they may see."""
+        visit = await self._auth.of(request)
+        try:
+            approval = await self._ledger.approval(str(request.path_params["approval_id"]))
+        except (ApprovalNotFound, RecordUnreadable) as error:
+            raise NotFound from error
+        if not may_see(approval, visit.person, self._decisions.directory):
+            raise NotFound
+        source = _Source(
+            here=f"/similar/{approval.id}",
+            title=f"Your decisions like {topic(approval)}",
+            index=similar_key(visit.person.id, approval),
+            orders=_OF_PAST,
+            states=ENDED,
+            empty="You have not decided a request of the same agent, tool and policy.",
+            counts="with the same agent, tool and policy",
+            section="/ended",
         )
         return await self._shown(visit, source)
 
