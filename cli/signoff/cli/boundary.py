@@ -32,6 +32,7 @@ _EXTRAS: Final = {
     "langgraph": ("langgraph", "langgraph"),
     "agents": ("openai-agents", "openai-agents"),
     "pydantic_ai": ("pydantic-ai", "pydantic-ai-slim"),
+    "http_ece": ("push", "http-ece"),
     "opentelemetry": ("otel", "OpenTelemetry"),
 }
 """Which extra brings a package, and the name of the distribution that has it."""

@@ -42,6 +42,7 @@ from signoff.core.base.errors import AppNotFound, LedgerError
 if TYPE_CHECKING:
     from signoff.channels.email.inbound.intake import Intake
     from signoff.channels.email.message_ids import MessageKey
+    from signoff.channels.pipeline.pushes import Subscribed
 
 log = structlog.get_logger(__name__)
 
@@ -154,6 +155,7 @@ def run_channels(settings: Settings) -> int:
             roster=parts.decisions.roster,
             bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
             notifications=settings.notifications.as_told(),
+            subscribed=_subscribed(parts),
         )
         for channel in (email, *more.channels)
     ]
@@ -210,6 +212,15 @@ def run_channels(settings: Settings) -> int:
     )
 
 
+def _subscribed(parts: Parts) -> Subscribed | None:
+    """Return what finds out whose browsers are notified; None where none are."""
+    if parts.settings.inbox.notifies is None:
+        return None
+    from signoff.channels.inbox.subscriptions import subscribed  # noqa: PLC0415 -- few want it
+
+    return partial(subscribed, parts.ledger)
+
+
 def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
     """Return what reads mail, and how its processes are ended."""
     from signoff.channels.email.inbound.intake import Intake  # noqa: PLC0415
@@ -245,7 +256,7 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
 
 
 def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
-    """Return what posts to webhooks and receivers, by stage, and how its connections are closed."""
+    """Return what posts to servers of others, by stage, and how its connections are closed."""
     settings, drains = parts.settings, dict[str, Drain]()
     closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
     if settings.webhooks:
@@ -255,6 +266,12 @@ def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
             closes.append(sender.close)
+    if (push := settings.inbox.notifies) is not None:
+        from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
+
+        pushes = PushSender(parts.decisions, settings.inbox, push)
+        drains[stages.PUSH] = pushes.drain
+        closes.append(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
 

@@ -471,9 +471,12 @@ async def test_a_check_settles_a_doubt(
 ) -> None:
     """A check that says that the call has happened is believed; it gets the key of the call."""
     asked: list[CallInDoubt] = []
-    monkeypatch.setattr(
-        verification, "_checks", {("", "pay"): lambda one: bool(asked.append(one)) or True}
-    )
+
+    def happened(one: CallInDoubt) -> bool:
+        asked.append(one)
+        return True
+
+    monkeypatch.setattr(verification, "_checks", {("", "pay"): happened})
     run = await here.submit(other, plan(paying("anna")))
     await here.approve(run)
     (approval,) = await approvals_of(here, run)

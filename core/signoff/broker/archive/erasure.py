@@ -32,6 +32,7 @@ from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import DEAD, Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ErasureRefused
@@ -124,6 +125,7 @@ async def erase(
         await recovered(ledger, files, hold)
     await _forget(ledger, redaction)
     await _forget_sessions(ledger, redaction)
+    await SearchIndex(ledger).drop()
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
     return Erased(redaction.placeholder, len(swaps), count)
 
@@ -238,7 +240,8 @@ async def _forget(ledger: Ledger, redaction: Redaction) -> None:
     turns = await store.keys("turns:", "zset")
     async with store.translated_client() as client:
         for name in redaction.names:
-            await client.delete(f"{store.prefix}epoch:{name}", f"{store.prefix}logins:{name}")
+            own = (f"{store.prefix}{kind}:{name}" for kind in ("epoch", "logins", "push"))
+            await client.delete(*own)
             for key in turns:
                 await client.zrem(store.prefix + key, name)
     for start in _EXPIRING:

@@ -14,6 +14,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, Record, entries
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.run import Run
 
@@ -41,6 +42,7 @@ _MANY = {
     "queue": "approval",
     "requests": "approval",
     "uses": "approval",
+    "similar": "approval",
     "scope": "grant",
 }
 """Indexes of which there are many, by how their names begin."""
@@ -72,6 +74,9 @@ async def rebuild(ledger: Ledger) -> int:
     await _index_trails(ledger)
     await _index_quarantine(ledger)
     await _index_notes(ledger)
+    index = SearchIndex(ledger)
+    await index.drop()
+    await index.extend()
     return count
 
 

@@ -144,7 +144,7 @@ def is_whole(card: Card) -> bool:
     said = sum(_size(one.who) + _size(one.text) for one in card.comments)
     said += sum(_size(who) + _size(text) for who, text in card.remarks)
     lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
-    lines = (*lines, card.escalated)
+    lines = (*lines, card.escalated, card.similar)
     frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
     frame += _A_LINE * (len(card.comments) + len(card.warnings) + len(card.remarks))
     texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))
