@@ -76,7 +76,8 @@ class Sqlite(Memory):
     async def _saver(self) -> BaseCheckpointSaver[Any]:
         self._file = sqlite3.connect(self.folder / "checkpoints.db", check_same_thread=False)
         self.ends.callback(self._file.close)
-        return SqliteSaver(self._file)
+        saver: BaseCheckpointSaver[Any] = SqliteSaver(self._file)
+        return saver
 
     async def stored(self) -> int:
         """Return the bytes of the file."""
