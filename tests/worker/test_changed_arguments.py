@@ -18,7 +18,6 @@ from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.payloads.digest import digest
-from worker.agents.siblings.agent import _journal
 from worker.office import AGENTS, MARA, Office
 
 # ADK announces its experimental features by warning about them.
@@ -349,14 +348,18 @@ async def test_the_nodes_beside_one_that_has_changed_run_on_their_own_yes(
 ) -> None:
     """They run once; only the one that has changed is asked about again."""
 
+    def note(tool: str, iban: str) -> None:
+        with office.journal.open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps({"tool": tool, "iban": iban}) + "\n")
+
     def first(iban: str) -> None:
-        _journal({"tool": "first", "iban": iban})
+        note("first", iban)
 
     def second(other: str) -> None:
-        _journal({"tool": "second", "iban": other})
+        note("second", other)
 
     def tell(other: str) -> None:
-        _journal({"tool": "tell", "iban": other})
+        note("tell", other)
 
     nodes = [
         FunctionNode(func=first, require_confirmation=True, rerun_on_resume=True),

@@ -18,6 +18,7 @@ Fence = Callable[[Change], Change]
 
 TRANSIENT: Final = frozenset(
     {
+        "APIConnectionError",  # of the clients of models
         "ConnectionError",  # of redis-py, which is not the builtin
         "InterfaceError",
         "OperationalError",
@@ -62,6 +63,8 @@ class Turn(Value):
         note: What else is to be said of its end in the trail, "" for nothing.
         changed: Approved nodes of a workflow that have not run, by the ids of their approvals: what
             has changed, as a sentence. A pause may ask about one as it would run now.
+        kept: The ids of the answers that the agent was not given: they stay in its pause, until
+            what else waits in it is answered.
     """
 
     pauses: tuple[Pause, ...] = ()
@@ -69,6 +72,7 @@ class Turn(Value):
     left_open: tuple[str, ...] = ()
     note: str = ""
     changed: dict[str, str] = Field(default_factory=dict)
+    kept: tuple[str, ...] = ()
 
 
 class Runtime(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -28,8 +29,17 @@ LONGEST_WORD = 4_000
 MAX_QUESTIONS = 20
 """How often a call that has changed is asked about: a policy may approve each of its changes."""
 
+_MAX_RESULT = 256 * 1024
+_TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
+
 MAX_STARTS = 3
 """How often a tool is started on one approval whose policy says that it may be retried."""
+
+
+def kept_result(result: object) -> str:
+    """Return what is kept of the result of a tool, as JSON text."""
+    text = json.dumps(result, default=str, ensure_ascii=False)
+    return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)
 
 
 def turn_ended(
@@ -88,12 +98,12 @@ def turn_ended(
         change.put(approval, was=before[approval_id])
     waiting = [one.id for one in others if one.state is State.PENDING] + opened
     decided = [one.id for one in others if one.state is not State.PENDING]
+    if waiting and (turn.kept or not decided):
+        return change.put(run.paused(waiting, decided=decided), was=run)
     if decided:
         # They were decided while the run was resumed with the first of them.
         run_after = run.goes_on(decided, waiting)
         return send_work(change.put(run_after, was=run), run_after)
-    if waiting:
-        return change.put(run.paused(waiting), was=run)
     if turn.changed:
         run_after, ended = run.failed(" ".join(turn.changed.values()), now=now)
     else:
