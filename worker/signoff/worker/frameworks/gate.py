@@ -380,10 +380,10 @@ def changed(
     return CallChanged(
         approval.id,
         " ".join(reasons),
+        tool=call.tool,
         arguments=args,
-        agent=call.agent,
+        origin={"agent": call.agent, "made": "" if made == would_be else made},
         declared=declared,
-        made="" if made == would_be else made,
     )
 
 
