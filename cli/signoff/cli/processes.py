@@ -75,6 +75,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     from signoff.worker import tasks  # noqa: PLC0415
     from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.holding import Holding  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
@@ -101,7 +102,8 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
     parts = build(settings, decides=False)
     rules.use(own_key(settings.ces, settings.state_folder))
     valid_for = settings.agents.valid_for
-    guard = GuardPlugin(parts.ledger, valid_for=valid_for)
+    holding = Holding(settings.policies, settings.default)
+    guard = GuardPlugin(parts.ledger, valid_for=valid_for, holding=holding)
     runners = open_apps(folder, open_sessions(parts), settings.artifacts_url, lambda: guard)
     servers = RemoteRuntime(
         remote,
@@ -131,6 +133,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
 
     def renew(fresh: Settings) -> None:
         executor.hide = fresh.all_hidden
+        guard.holding = Holding(fresh.policies, fresh.default)
 
     runners.look_over([name for name in names if name not in remote])
 
