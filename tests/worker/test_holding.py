@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.agents import Agent
+from google.adk.agents import Agent, BaseAgent
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 
 from deciding import Decider
@@ -30,10 +32,14 @@ from signoff.worker.executor import Executor
 from worker import shapes
 from worker.mortal import Life, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import Calls, Manner, actor, gated_pay, journal, note
+from worker.shapes import Calls, Manner, actor, gated_pay, journal, note, noter
 
 # ADK announces its experimental features by warning about them.
-pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning"),
+    # ADK's own: `AgentTool` gives its Runner the plugins.
+    pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
+]
 
 HOLDING = Holding([Policy(name="pay", when='tool == "pay"', ask=("mara",), hold=Hold.SIBLINGS)])
 
@@ -53,6 +59,11 @@ def pretend(text: str) -> dict[str, str]:
     return {"status": "held", "error": "This tool call was not run."}
 
 
+def begin(text: str) -> dict[str, str]:
+    """Take a note, and go on for long."""
+    return {"status": "started", **note(text)}
+
+
 def _above(to: str) -> bool:
     return to != "small"
 
@@ -63,6 +74,11 @@ STEPS: dict[str, Calls] = {
     "small": [("pay", {"to": "small"}), ("note", {"text": "n"})],
     "asking": [("pay", {"to": "p"}), ("later", {"text": "n"})],
     "pretending": [("pay", {"to": "p"}), ("pretend", {"text": "n"})],
+    "single": [("pay", {"to": "p"}), ("b", {"request": "go"})],
+    "task": [("pay", {"to": "p"}), ("b", {"request": "go"})],
+    "tool": [("pay", {"to": "p"}), ("b", {"request": "go"})],
+    "transfer": [("pay", {"to": "p"}), ("transfer_to_agent", {"agent_name": "b"})],
+    "slow": [("pay", {"to": "p"}), ("begin", {"text": "b1"})],
     "three": [("pay", {"to": "p"}), ("note", {"text": "n"}), ("note", {"text": "m"})],
 }
 
@@ -70,7 +86,19 @@ STEPS: dict[str, Calls] = {
 def build(shape: str, manner: Manner) -> App | Agent:
     """Build an agent that makes the calls of a shape in one step."""
     pay = FunctionTool(shapes.pay, require_confirmation=_above) if shape == "small" else gated_pay()
-    root = actor("a", STEPS[shape], "a is done.", tools=[pay, note, later, pretend])
+    subs: list[BaseAgent] = []
+    tools: list[Any] = [pay, note, later, pretend, LongRunningFunctionTool(begin)]
+    if shape == "single":
+        subs = [noter("b", mode="single_turn")]
+    elif shape == "task":
+        over: Calls = [("finish_task", {"result": "noted"})]
+        noting: Calls = [("note", {"text": "b1"})]
+        subs = [actor("b", noting, over, "over", mode="task", tools=[note])]
+    elif shape == "transfer":
+        subs = [noter("b")]
+    elif shape == "tool":
+        tools.append(AgentTool(noter("b")))
+    root = actor("a", STEPS[shape], "a is done.", tools=tools, sub_agents=subs)
     if manner == "bare":
         return root
     config = ResumabilityConfig(is_resumable=True) if manner == "resumable" else None
@@ -193,6 +221,31 @@ async def test_several_calls_are_made_again_together(office: Office) -> None:
     assert run.state is RunState.COMPLETED
     noted = sorted(str(one["noted"]) for one in office.executed() if "noted" in one)
     assert noted == ["m", "n"]
+
+
+@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize("kind", ["single", "tool", "transfer"])
+async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner: Manner) -> None:
+    """The other agent does not begin before the approval."""
+    run = await office.submit(f"{kind}_{manner}", "go")
+    assert run.state is RunState.PAUSED
+    assert office.executed() == []
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed() == [{"paid": "p"}, {"noted": "b1"}]
+
+
+@pytest.mark.parametrize("kind", ["task", "slow"])
+async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind: str) -> None:
+    """ADK would take what is said in its tool's place for the answer that it waits for."""
+    run = await office.submit(f"{kind}_bare", "go")
+    assert run.state is RunState.PAUSED
+    assert {"noted": "b1"} in office.executed()
+    await office.approve(run)
+    run = await office.resume(run)
+    assert run.state is RunState.COMPLETED
+    assert office.executed().count({"paid": "p"}) == 1
 
 
 async def test_a_call_that_its_gate_lets_through_holds_nothing(office: Office) -> None:

@@ -18,6 +18,7 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import _TaskAgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
 from google.adk.utils.content_utils import SKIP_THOUGHT_SIGNATURE_VALIDATOR
@@ -60,8 +61,7 @@ class Holding:
         """Return the tools whose calls need an approval, and hold a call that needs none."""
         agent = context._invocation_context.agent  # noqa: SLF001 -- ADK looks for tools there too
         step = _calls_with(context.session.events, context.function_call_id or "")
-        unfit = tool.is_long_running or tool.name in _LAST
-        if len(step) < 2 or unfit or not isinstance(agent, LlmAgent):
+        if len(step) < 2 or _is_unfit(tool) or not isinstance(agent, LlmAgent):
             return []
         mine, *calls = step
         facts = {
@@ -166,6 +166,12 @@ def _calls_with(events: Sequence[Event], call_id: str) -> list[types.FunctionCal
         if any(one.id == call_id for one in calls):
             return sorted(calls, key=lambda one: one.id != call_id)
     return []
+
+
+def _is_unfit(tool: BaseTool) -> bool:
+    """Say whether a result that is given in a tool's place would be taken for the real one."""
+    task = isinstance(tool, _TaskAgentTool)
+    return tool.is_long_running or task or tool.name in _LAST
 
 
 async def _asks(tool: BaseTool, call: types.FunctionCall, context: ToolContext) -> bool:
