@@ -9,6 +9,7 @@
 #   make test-bare                         the tests, without the programs that some of them use
 #   make check                             format, lint, types, layers, links of the documentation
 #   make bench                             the measurements
+#   make bench-peers [ARGS=--quick]        the same unit in other products; installs them in .venv-peers
 #   make format                            put the code into shape
 #   make docs                              write the generated pages of docs/reference anew
 #   make docs-site                         the documentation as a site, in site/
@@ -32,7 +33,7 @@ demo: export DEMO_OPEN := $(value OPEN)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-bare check format docs docs-site bench clean constraints
+.PHONY: help demo test soak test-bare check format docs docs-site bench bench-peers clean constraints
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -95,8 +96,11 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.inbox $(ARGS)
 	@$(BIN)/python -m benchmarks.light $(ARGS)
 
+bench-peers: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist site .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist site .signoff .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find core channels worker cli tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # -- the virtual environment ----------------------------------------------------------------------
@@ -125,7 +129,7 @@ $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing Signoff with the tools that test it; the first time this takes a minute or two."
-	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces,otel,postgres]' --group dev
+	@$(BIN)/python .ci/install $(LOCKED) --editable '.[adk,ces,otel,postgres,push,pydantic-ai,langgraph,openai-agents]' --group dev
 	@touch $@ $(VENV)/.runtime
 
 # Everything that the runtime, the extras and the tools bring along, in exact versions. The pin of
@@ -135,7 +139,7 @@ constraints:
 	"$(PYTHON)" -m venv "$$new"; \
 	pip="$$new/bin/python -m pip --disable-pip-version-check --no-input -qq"; \
 	$$pip install --upgrade pip; \
-	$$pip install --editable '.[adk,ces,otel,postgres]' --group dev; \
+	$$pip install --editable '.[adk,ces,otel,postgres,push,pydantic-ai,langgraph,openai-agents]' --group dev; \
 	$$pip freeze --all --exclude-editable --exclude setuptools > "$$new/frozen"; \
 	if grep -v '^[A-Za-z0-9_.-]*==[^ ]*$$' "$$new/frozen"; then \
 	  echo "These lines are not of the form name==version." >&2; exit 1; fi; \

@@ -161,7 +161,7 @@ class Client:
     async def quiet(self) -> None:
         """Wait until no stage holds any work."""
         while any((await self.ledger.backlog()).values()):  # noqa: ASYNC110 -- in other processes
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.02)
 
 
 class NullTrip:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -32,13 +33,35 @@ class Child:
         self._seen = psutil.Process(process.pid)
         self._ready = asyncio.Event()
         self.hear: Hear = lambda words: None
-        self._reading = asyncio.create_task(self._read())
+        self.reading = asyncio.create_task(self._read())
 
     @property
     def cpu(self) -> float:
         """Seconds of CPU that it has used."""
         times = self._seen.cpu_times()
         return float(times.user + times.system)
+
+    @property
+    def complaint(self) -> str:
+        """The last line of what it wrote to its standard error."""
+        lines = self._log.read_text(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it ended")
+
+    @property
+    def whole_cpu(self) -> float:
+        """Seconds of CPU that it has used with all processes that it has started."""
+        return sum(self._of_all(lambda one: float(sum(one.cpu_times()[:4]))))
+
+    @property
+    def whole_memory(self) -> int:
+        """Bytes of memory that it and the processes that it has started share with no other."""
+        return round(sum(self._of_all(lambda one: float(one.memory_full_info().uss))))
+
+    def _of_all(self, read: Callable[[psutil.Process], float]) -> Iterator[float]:
+        for one in (self._seen, *self._seen.children(recursive=True)):
+            # One that has ended meanwhile counts with its parent.
+            with suppress(psutil.NoSuchProcess):
+                yield read(one)
 
     def say(self, *words: object) -> None:
         """Write a line to its standard input."""
@@ -54,7 +77,7 @@ class Child:
         """
         waiting = asyncio.create_task(self._ready.wait())
         await asyncio.wait(
-            [waiting, self._reading], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            [waiting, self.reading], timeout=_PATIENCE, return_when=asyncio.FIRST_COMPLETED
         )
         if not self._ready.is_set():
             waiting.cancel()
@@ -65,17 +88,17 @@ class Child:
         self._process.kill()
         await self._process.wait()
 
-    async def stop(self) -> None:
-        """End it, and do not return before it has ended."""
+    async def stop(self, patience: float) -> None:
+        """End it, by force after so many seconds, and do not return before it has ended."""
         if self._process.returncode is None:
             self._process.terminate()
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(patience):
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()
                 await self._process.wait()
-        self._reading.cancel()
+        self.reading.cancel()
 
     async def _read(self) -> None:
         if self._process.stdout is None:
@@ -93,28 +116,44 @@ class Fleet:
 
     Args:
         folder: For their logs.
+        patience: How many seconds each has to end.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, patience: float = 5) -> None:
         self._folder = folder
+        self._patience = patience
         self._children: list[Child] = []
 
     async def start(self, role: str, *arguments: object) -> Child:
         """Start a process in a role of `benchmarks.process`; `Child.ready` waits for it."""
-        log = self._folder / f"{role}-{len(self._children)}.log"
-        environment = {name: text for name, text in os.environ.items() if name != "GOOGLE_API_KEY"}
+        command = (sys.executable, "-m", "benchmarks.process", role, *map(str, arguments))
+        return await self.run(role, *command)
+
+    async def run(
+        self,
+        name: str,
+        *command: str,
+        environment: Mapping[str, str] | None = None,
+        folder: Path = ROOT,
+    ) -> Child:
+        """Start any process.
+
+        Args:
+            name: Of its log.
+            command: The program and its arguments.
+            environment: Variables besides those of this process.
+            folder: Where it runs.
+        """
+        log = self._folder / f"{name}-{len(self._children)}.log"
+        kept = {key: text for key, text in os.environ.items() if key != "GOOGLE_API_KEY"}
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "benchmarks.process",
-                role,
-                *map(str, arguments),
+                *command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                cwd=ROOT,
-                env=environment,
+                cwd=folder,
+                env=kept | dict(environment or {}),
             )
         child = Child(process, log)
         self._children.append(child)
@@ -124,4 +163,4 @@ class Fleet:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(child.stop() for child in self._children))
+        await asyncio.gather(*(child.stop(self._patience) for child in self._children))

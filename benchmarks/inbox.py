@@ -12,6 +12,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
@@ -26,6 +27,7 @@ from benchmarks.process import quieten
 from benchmarks.report import percentile
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.channels.gateway import make_gateway
 from signoff.channels.inbox.auth.sessions import How, Sessions
@@ -38,14 +40,14 @@ MANY, FEW = 10_000, 300
 AIM_MS, AIM_BYTES = 200.0, 100_000
 
 _SETTINGS = InboxSettings(url="https://approvals.example", secret_key=SecretStr("k" * 32))
-_BOSS = Person(id="boss", name="Bo Sand", email="boss@example.com", roles=(Role.OPERATOR,))
+BOSS = Person(id="boss", name="Bo Sand", email="boss@example.com", roles=(Role.OPERATOR,))
 _PAGES = (
     (MARA, "/", "for me"),
     (MARA, "/?sort=due", "for me, by what is due"),
     (MARA, "/?q=nothing", "for me, a search that finds nothing"),
-    (_BOSS, "/all", "all"),
-    (_BOSS, "/all?sort=oldest", "all, the oldest first"),
-    (_BOSS, "/charts", "figures"),
+    (BOSS, "/all", "all"),
+    (BOSS, "/all?sort=oldest", "all, the oldest first"),
+    (BOSS, "/charts", "figures"),
 )
 
 
@@ -58,7 +60,7 @@ class Visitors:
 
     def __init__(self, pile: Pile) -> None:
         self._ledger = pile.ledger
-        decisions = Decisions(pile.ledger, Directory([*DIRECTORY, _BOSS]))
+        decisions = Decisions(pile.ledger, Directory([*DIRECTORY, BOSS]))
         self._app = make_gateway(pile.ledger)
         self._app.include_router(make_inbox_router(decisions, _SETTINGS))
 
@@ -100,6 +102,7 @@ async def measure(many: int, times: int, *, fsync: str, folder: Path, console: C
         empty = [await visitors.fetch(person, path, times) for person, path, _ in _PAGES]
         await pile.grow_by_the_stages(1)
         await pile.grow(many)
+        await SearchIndex(pile.ledger, margin=timedelta()).extend()
         full = [await visitors.fetch(person, path, times) for person, path, _ in _PAGES]
         beside = await visitors.beside()
         await pile.close()

@@ -1,14 +1,16 @@
 """``python -m benchmarks.light``: what processes and commands cost at rest.
 
-Everything runs as users run it, `signoff` in a process of its own, on a Redis of its own. Figures
-are seconds of CPU (user and system, with the processes that a command starts itself) and the
-resident memory of a process; time on the clock is told where people wait for it.
+Everything runs as users run it, `signoff` in a process of its own, with its bytecode written, on a
+Redis of its own. Figures are seconds of CPU (user and system, with the processes that a command
+starts itself), as medians with the least and as parts of the aim, and the resident memory of a
+process; time on the clock is told where people wait for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import compileall
 import os
 import statistics
 import sys
@@ -22,6 +24,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+import signoff
 from benchmarks.machine import describe
 from benchmarks.office import AGENTS
 from benchmarks.pending import Pile
@@ -133,12 +136,13 @@ def call(file: Path, words: Sequence[str]) -> Cost:
 
 def commands(file: Path, approval: str, times: int) -> Table:
     """Return what the commands cost that are called often."""
-    table = _table("commands", "CPU s", "aim", "")
+    table = _table("commands", "CPU s", "least", "aim", "of it", "")
     for line, aim in _COMMANDS:
         words = line.format(approval=approval).split()
         costs = [call(file, words) for _ in range(times)]
-        cpu = statistics.median(one.cpu for one in costs)
-        table.add_row(_name(words), f"{cpu:.2f}", f"≤ {aim}", _met(cpu, aim))
+        cpu, least = statistics.median(one.cpu for one in costs), min(one.cpu for one in costs)
+        figures = (f"{cpu:.2f}", f"{least:.2f}", f"≤ {aim}", f"{cpu / aim:.1f}")
+        table.add_row(_name(words), *figures, _met(cpu, aim))
     return table
 
 
@@ -238,6 +242,10 @@ def main() -> None:
     parser.add_argument("--fsync", choices=("always", "everysec"), default="everysec")
     given = parser.parse_args()
     quieten()
+    # As a package that was installed has it, whatever this shell says.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for folder in signoff.__path__:
+        compileall.compile_dir(folder, quiet=1)
     plan = QUICK if given.quick else Plan(waiting=given.waiting)
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
         asyncio.run(measure(plan, fsync=given.fsync, folder=Path(folder)))

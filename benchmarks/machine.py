@@ -15,6 +15,18 @@ from signoff.broker.ledger.ledger import Ledger
 async def describe(ledger: Ledger, fsync: str) -> list[tuple[str, str]]:
     """Return names and values, for the head of the report."""
     info = await ledger.store.client.info("server")
+    return [
+        *hardware(),
+        ("Redis", f"{info['redis_version']}, embedded, appendonly yes, appendfsync {fsync}"),
+        (
+            "packages",
+            ", ".join(f"{name} {version(name)}" for name in ("celery", "redis", "google-adk")),
+        ),
+    ]
+
+
+def hardware() -> list[tuple[str, str]]:
+    """Return the same for what depends on no server."""
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     return [
         ("CPU", f"{_cpu()}, {psutil.cpu_count()} cores"),
@@ -22,11 +34,6 @@ async def describe(ledger: Ledger, fsync: str) -> list[tuple[str, str]]:
         ("load before", load),
         ("system", f"{platform.system()} {platform.release()}"),
         ("Python", platform.python_version()),
-        ("Redis", f"{info['redis_version']}, embedded, appendonly yes, appendfsync {fsync}"),
-        (
-            "packages",
-            ", ".join(f"{name} {version(name)}" for name in ("celery", "redis", "google-adk")),
-        ),
     ]
 
 

@@ -73,6 +73,7 @@ class Pile:
         change = _delivered(original)
         template = Template.of(
             change,
+            opened_at=original.approval.opened_at,
             run=original.run.id.partition("_")[2],
             approval=original.approval.id.partition("_")[2],
             session=original.run.session.partition("_")[2],
@@ -84,6 +85,25 @@ class Pile:
         )
         made = await template.put(self.ledger, count - len(self.ids))
         self.ids += [f"ap_{one['approval']}" for one in made]
+
+    async def grow_ended(self, count: int) -> None:
+        """Put in copies of one approval that was rejected, with its run."""
+        original = open_pause(await self.ledger.now(), route=False)
+        at, approval = original.approval.opened_at, original.approval
+        asked = Asked(person=MARA.id, channel=EMAIL, address=MARA.email)
+        choice = choose(POLICIES, DEFAULT, DIRECTORY, approval.facts, now=at)
+        approval, routed = approval.ask(choice.terms, (asked,), now=at, start=choice.start)
+        ended, rejected = approval.reject(MARA, DIRECTORY, channel=EMAIL, now=at)
+        change = Change(writes=original.change.writes[:1], audit=list(original.change.audit))
+        change.note((*routed, *rejected)).put(ended, was=None)
+        template = Template.of(
+            change,
+            opened_at=at,
+            run=original.run.id.partition("_")[2],
+            approval=approval.id.partition("_")[2],
+            session=original.run.session.partition("_")[2],
+        )
+        await template.put(self.ledger, count)
 
     async def grow_by_the_stages(self, count: int) -> None:
         """Open so many, and let the stages themselves route and deliver them."""

@@ -42,13 +42,14 @@ from signoff.channels.gateway import make_gateway
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.http import PATH, make_slack_router
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.references import APPROVE, Reference, short
+from signoff.channels.slack.references import APPROVE, Reference
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Actor, Approve
 from signoff.core.approvals.parts import Asked
 from signoff.core.directory.people import Directory
+from signoff.core.payloads.digest import short_digest
 from signoff.core.policies.policy import Fallback
 
 TEAM = "T0BENCH"
@@ -124,7 +125,7 @@ class Office:
 
 
 def _payload(approval: Approval) -> dict[str, object]:
-    value = Reference(approval=approval.id, digest=short(approval.digest), to=MARA.id).text()
+    value = Reference(approval=approval.id, digest=short_digest(approval.digest), to=MARA.id).text()
     at = f"{time.time_ns()}"
     return {
         "type": "block_actions",

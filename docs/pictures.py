@@ -25,10 +25,11 @@ from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.preview import message
 from signoff.channels.samples import MARA, PEOPLE, samples
 from signoff.channels.slack.outbound import blocks, views
-from signoff.channels.slack.references import Reference, short
+from signoff.channels.slack.references import Reference
 from signoff.channels.words import phrases
 from signoff.core.approvals.approval import Approval
 from signoff.core.cards.card import card
+from signoff.core.payloads.digest import short_digest
 
 Json = Mapping[str, Any]
 
@@ -192,12 +193,12 @@ def pictures() -> dict[str, tuple[str, int, int]]:
     link = "https://approvals.example.com/inbox/approvals/" + open_.id
     sent = message(open_, PEOPLE, channel="slack", now=NOW, link=link)
     shown = message_html(_dumped(blocks.card_message(sent)[1]))
-    about = Reference(approval=days.id, digest=short(days.digest), to=MARA.id)
+    about = Reference(approval=days.id, digest=short_digest(days.digest), to=MARA.id)
     modal = views.approve_view(card(days, PEOPLE), about, fields(days)).to_dict()
     ended = message_html(_dumped(blocks.outcome_blocks(_outcome(open_, sent))))
     return {
-        "slack-card": (page(shown), 640, 242),
-        "slack-card-dark": (page(shown, dark=True), 640, 242),
+        "slack-card": (page(shown), 640, 258),
+        "slack-card-dark": (page(shown, dark=True), 640, 258),
         "slack-modal": (page(modal_html(modal)), 560, 472),
         "slack-outcome": (page(ended), 640, 306),
     }

@@ -42,6 +42,7 @@ _TOLD = (
     "Network.requestWillBeSent",
     "Network.loadingFinished",
     "Page.javascriptDialogOpening",
+    "ServiceWorker.workerRegistrationUpdated",
 )
 _FIND = """
 [...document.querySelectorAll({selector})].filter(

@@ -31,7 +31,7 @@ from signoff.channels.inbox.auth.factors import Factors
 from signoff.channels.inbox.auth.link_mails import LinkMails
 from signoff.channels.inbox.auth.sessions import How, Sessions
 from signoff.channels.inbox.router import make_inbox_router
-from signoff.channels.inbox.settings import InboxSettings, page_of
+from signoff.channels.inbox.settings import InboxSettings, PushSettings, page_of
 from signoff.core.approvals.approval import Approval
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import Queue
@@ -70,6 +70,9 @@ POLICIES = (
     ),
     Policy(name="expenses", ask=("queue:finance",), within="4h"),
 )
+
+
+PUSH = PushSettings(private_key=SecretStr(f"{'B' * 43}="), contact="mailto:ops@example.com")
 
 
 @dataclass
@@ -185,7 +188,7 @@ class Premises:
 async def premises(redis_url: str, folder: Path, prefix: str) -> AsyncIterator[Premises]:
     """Open them; the journal of the finance agent is ``journal.jsonl`` in the folder."""
     port = free_port()
-    inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32))
+    inbox = InboxSettings(url=f"http://127.0.0.1:{port}", secret_key=SecretStr("k" * 32), push=PUSH)
     async with AsyncExitStack() as stack:
         ledger = Ledger(Store.open(redis_url, prefix=prefix))
         stack.push_async_callback(ledger.close)

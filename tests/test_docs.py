@@ -116,6 +116,8 @@ def test_each_settings_example_is_valid(
         monkeypatch.setenv("SIGNOFF_SLACK__APP_TOKEN", "xapp-1")
     if "[inbox]" in code:
         monkeypatch.setenv("SIGNOFF_INBOX__SECRET_KEY", "k" * 44)
+    if "[inbox.push]" in code:
+        monkeypatch.setenv("SIGNOFF_INBOX__PUSH__PRIVATE_KEY", f"{'B' * 43}=")
     file = tmp_path / "signoff.toml"
     file.write_text(code, encoding="utf-8")
     require(load_settings(file))

@@ -28,6 +28,12 @@ PRINTED = {
         "code / call, ms:",
         "code / gate, bytes in Redis:",
     ),
+    "benchmarks.scale": (
+        "decide",
+        "all pending",
+        "ended, a search without results",
+        "signoff doctor",
+    ),
 }
 
 
@@ -50,3 +56,20 @@ def test_a_quick_run_prints_every_ratio(module: str, wanted: tuple[str, ...]) ->
         for ratio in RATIOS:
             (line,) = [line for line in table.splitlines() if ratio in line]
             assert "met" in line or "missed" in line
+
+
+def test_a_quick_run_of_peers_that_need_no_installation_prints_the_table() -> None:
+    """Signoff and bare Celery do units, answer at rest, leave requests open, and end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.peers", "--quick", "--only", "signoff,celery"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "COLUMNS": "120"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "Round 1 of 1: signoff " in done.stdout
+    assert "not measured" not in done.stdout
+    assert "failed" not in done.stdout

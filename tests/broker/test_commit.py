@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import JsonValue
@@ -22,7 +22,7 @@ from builders import (
 )
 from deciding import Decider
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import Change, groups
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.work import ResumeRun
@@ -45,6 +45,8 @@ from signoff.core.base.errors import (
 )
 from signoff.core.directory.people import Person
 from signoff.testing import VirtualClock
+
+EPOCH = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 async def test_a_conflict_leaves_nothing_changed(ledger: Ledger, snapshot: Snapshot) -> None:
@@ -90,6 +92,42 @@ async def test_a_batch_of_commits_is_atomic_one_by_one(ledger: Ledger) -> None:
     assert await ledger.raw("a") == (1, "1")
     assert await ledger.raw("b") == (1, "3")
     assert await ledger.commit_all([]) == []
+
+
+async def test_what_is_committed_together_is_refused_one_by_one(ledger: Ledger) -> None:
+    """Of changes that are one commit, the disturbed one alone is left out, with its work."""
+    await ledger.commit(Change().put_raw("taken", "1").send_raw("route", "a", {}))
+    await ledger.commit(Change().send_raw("route", "b", {}))
+    items = (await ledger.claim("route")).items
+    lost = dataclasses.replace(items[0], token="feedbeef")
+    changes = [
+        Change().put_raw("first", "1").send_raw("deliver.email", "x", {}),
+        Change().put_raw("taken", "2").send_raw("deliver.email", "y", {}),
+        Change().ack(lost),
+        Change().ack(items[1]),
+        Change().put_raw("late", "1").before(EPOCH),
+    ]
+    problems = await ledger.commit_together(changes)
+    kinds = [type(None), Conflict, LeaseLost, type(None), Conflict]
+    assert [type(problem) for problem in problems] == kinds
+    assert await ledger.raw("first") == (1, "1")
+    assert await ledger.raw("late") is None
+    assert await ledger.backlog() == {"deliver.email": 1, "route": 1}
+    assert await ledger.commit_together([]) == []
+
+
+async def test_together_means_one_commit(ledger: Ledger) -> None:
+    """Records of one commit carry its mark, and the audit has all entries in their order."""
+    run, (approval,) = await paused(ledger)
+    events = [approval.note(What.DELAYED, now=run.submitted_at, by=str(n)) for n in range(40)]
+    changes = [Change().put_raw(f"k{n}", "").note([event]) for n, event in enumerate(events)]
+    assert [len(group) for group in groups(changes)] == [16, 16, 8]
+    assert len(list(groups([Change().put_raw("one", "1"), Change().put_raw("one", "2")]))) == 2
+    assert await ledger.commit_together(changes) == [None] * 40
+    assert [one.by for one in await ledger.history(approval.id) if one.what is What.DELAYED] == [
+        str(n) for n in range(40)
+    ]
+    await audit.verify(ledger.store)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from joserfc.jwk import OKPKey
 
 from archiving import DAYS, archiver, ended
 from builders import CLEO, MARA, RILEY, make_approval, paused
@@ -17,6 +16,7 @@ from signoff.broker.archive.anchor import Anchor
 from signoff.broker.archive.erasure import erase
 from signoff.broker.archive.files import ArchiveFiles
 from signoff.broker.archive.redaction import Redaction
+from signoff.broker.ed25519 import Key
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -183,7 +183,7 @@ async def test_an_erasure_that_was_broken_off_is_finished(
 
 def test_a_receipt_that_names_somebody_goes_whole() -> None:
     """Its text is signed, so nothing of it can be taken out; a receipt of others stays."""
-    key = OKPKey.generate_key("Ed25519", private=True)
+    key = Key.generate()
     signs = Receipts(lambda: [key], lambda: key)
     for person, left in (("mara", 0), ("cleo", 1)):
         asked = make_approval()

@@ -27,8 +27,17 @@ async def test_dead_letters_have_an_end(ledger: Ledger) -> None:
     await ledger.commit(Change().put_raw("dead:route:1", "{}").put_dead("route", "2", {}))
     client, prefix = ledger.store.client, ledger.store.prefix
     await Leftovers(ledger).once()
+    assert await ledger.store.members("dead") == ["route:1", "route:2"]
     for name in ("dead:route:1", "dead:route:2"):
         assert 0 < await client.ttl(prefix + name) <= DEAD_LETTERS_KEPT.total_seconds()
     await client.expire(f"{prefix}dead:route:1", 100)
     await Leftovers(ledger).once()
     assert await client.ttl(f"{prefix}dead:route:1") <= 100
+
+
+async def test_what_has_expired_or_is_gone_leaves_its_index(ledger: Ledger) -> None:
+    """Dead letters expire, and the index that `signoff doctor` reads has no end of its own."""
+    await ledger.commit(Change().put_dead("route", "1", {}).put_dead("route", "2", {}))
+    await ledger.store.client.delete(f"{ledger.store.prefix}dead:route:1")
+    assert await Leftovers(ledger).once() == 1
+    assert await ledger.store.members("dead") == ["route:2"]

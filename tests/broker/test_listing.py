@@ -99,3 +99,33 @@ def test_what_is_no_cursor_is_told(text: str) -> None:
         Place.of(text)
     except ValueError:
         return
+
+
+@pytest.mark.parametrize("rising", [True, False])
+async def test_a_long_list_in_the_order_of_a_longer_one(ledger: Ledger, rising: bool) -> None:
+    """Pages miss nothing and repeat nothing, also where members of a place leave meanwhile."""
+    due = {f"m{n:04}": n // 7 for n in range(1_500)}
+    await filled(ledger, "due", **due)
+    some = {one: 1 for n, one in enumerate(due) if n % 3 == 0}
+    await filled(ledger, "some", **some)
+    order = sorted(some, key=lambda one: (due[one], one), reverse=not rising)
+    seen: list[str] = []
+    before: tuple[int, str] | None = None
+    while rows := await ledger.store.behind(
+        "some", before=before, limit=20, rising=rising, by="due"
+    ):
+        seen += [member for _, member in rows]
+        before = rows[-1]
+        # The next page begins where nothing is any more.
+        drop = [("due", rows[-1][1], 0)]
+        await ledger.commit(Change().put_raw(f"gone:{rows[-1][1]}", "x", drop=drop))
+    assert seen == order
+
+
+async def test_the_last_of_a_longer_list(ledger: Ledger) -> None:
+    """Where the members of a list are all at the end of the order, they are found as well."""
+    await filled(ledger, "due", **{f"m{n:04}": n for n in range(3_000)})
+    last = [f"m{n:04}" for n in range(2_400, 3_000)]
+    await filled(ledger, "some", **dict.fromkeys(last, 1))
+    rows = await ledger.store.behind("some", limit=2, rising=True, by="due")
+    assert [member for _, member in rows] == last[:2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from joserfc.jwk import OKPKey
 
 from builders import MARA, make_approval, people
 from deciding import Decider
+from signoff.broker.ed25519 import Key
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
@@ -28,7 +28,7 @@ from signoff.core.policies.policy import (
 from signoff.core.routing.selection import Choice, choose
 from signoff.testing import VirtualClock
 
-KEY = OKPKey.generate_key("Ed25519", private=True)
+KEY = Key.generate()
 SIGNS = Receipts(lambda: read_keys(keys_text([KEY])), lambda: KEY)
 VERIFIES = Receipts(lambda: read_keys(keys_text([KEY])))
 

@@ -28,6 +28,7 @@ from signoff.broker.work import (
     SendBundle,
     SendCard,
     SendNotice,
+    SendPush,
     SendReminder,
     SendStatus,
     StartRun,
@@ -44,7 +45,7 @@ from signoff.core.base.errors import RecordUnreadable
 KINDS = get_args(Work)
 NEW = {
     *(AnnounceMilestone, SendBundle, SendStatus, UpdateBundle),
-    *(CancelRequests, DoubtCall, NotifyReceiver),
+    *(CancelRequests, DoubtCall, NotifyReceiver, SendPush),
 }
 """Kinds that the last release did not have."""
 
@@ -60,6 +61,7 @@ OF_TYPE: dict[object, st.SearchStrategy[Any]] = {
     What: st.sampled_from(What),
     Bundling: st.sampled_from(Bundling),
     BundleKind: st.sampled_from(BundleKind),
+    tuple[str, ...]: st.lists(TEXT).map(tuple),
     tuple[Listed, ...]: st.lists(st.builds(Listed, approval=TEXT, level_key=TEXT)).map(tuple),
     Milestone: st.sampled_from(Milestone),
 }

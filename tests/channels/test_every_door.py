@@ -33,7 +33,7 @@ from signoff.channels.pipeline.reply_tokens import Holder
 from signoff.channels.rest.app import PATH, make_rest
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.identity import Identities
-from signoff.channels.slack.references import Reference, short
+from signoff.channels.slack.references import Reference
 from signoff.channels.slack.settings import SlackSettings
 from signoff.channels.slack.web import SlackWeb
 from signoff.channels.text_channel import take_text
@@ -44,6 +44,7 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
 from signoff.core.base.errors import SignoffError
 from signoff.core.directory.people import Directory, Person
+from signoff.core.payloads.digest import short_digest
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk_api.answering import Answering
 from signoff.worker.adk_api.bodies import Answer as Given
@@ -88,7 +89,7 @@ class House:
         handler = SlackHandler(self.decider, web, Identities(web, STAFF))
         view = {
             "callback_id": "signoff.approve" if yes else "signoff.reject",
-            "private_metadata": Reference(approval=one.id, digest=short(one.digest)).text(),
+            "private_metadata": Reference(approval=one.id, digest=short_digest(one.digest)).text(),
         }
         said = {} if yes else {"reason": {"type": "plain_text_input", "value": NO}}
         await handler.handle(view_submission(view, said, f"U0{who.id.upper()}"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from builders import paused
 from services import plain_redis
@@ -130,7 +130,7 @@ async def test_connections_are_closed_after_the_listeners(ledger: Ledger) -> Non
     async def close() -> None:
         listener.calls.append("close")
 
-    async with make_gateway(ledger, [listener], close=close).router.lifespan_context(FastAPI()):
+    async with make_gateway(ledger, [listener], close=close).router.lifespan_context(Starlette()):
         pass
     assert listener.calls == ["start", "stop", "close"]
 

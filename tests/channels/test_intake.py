@@ -362,7 +362,7 @@ async def test_a_reader_that_breaks_ends_in_quarantine(
             raise KeyError("a bug")
         return read_whole(raw, sent_lines)
 
-    monkeypatch.setattr(intake_module, "read_mail", read_mail)
+    monkeypatch.setattr("signoff.channels.email.parsing.reading.read_mail", read_mail)
     await store(channels.ledger, poison, sender="mara@example.com", recipients=[])
     await store(channels.ledger, reply(token, "approve"), sender="mara@example.com", recipients=[])
     for attempt in range(1, 8):

@@ -16,7 +16,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import EmailProof, Fallback, Policy
 from signoff.core.simulation.forecast import End
 from signoff.core.simulation.timeline import simulate
-from signoff.worker.adk.answers import refusal
+from signoff.worker.refusals import refusal
 
 UNKNOWN = ("stranger", "oidc|riley", "riley+x@example.com", "R1ley")
 

@@ -50,6 +50,7 @@ NEEDED: dict[str, set[str]] = {
     "inbox.secret_key": {"gateway"},
     "inbox.secret_key_previous": {"gateway"},
     "inbox.oidc.client_secret": {"gateway"},
+    "inbox.push.private_key": {"channels", "gateway"},
     "webhooks.secrets": {"channels"},
     "channels": {"channels", "gateway"},
     "metrics.token": {"worker", "channels", "gateway"},

@@ -176,7 +176,7 @@ async def test_work_that_waits_is_counted_by_stage(file: Path, ledger: Ledger) -
 
 async def test_what_nobody_works_on_any_more_is_told(file: Path, ledger: Ledger) -> None:
     """Given up work, mail that could not be read, and approvals that reach nobody."""
-    await ledger.commit(Change().put_raw("dead:route:x", "why"))
+    await ledger.commit(Change().put_dead("route", "x", {}))
     for mail in ("abc", "def"):
         entry = ("quarantine", mail, 0)
         await ledger.commit(Change().put_raw(f"quarantine:{mail}", "why", add=[entry]))

@@ -16,7 +16,8 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 """
-AGENTS = ("google", "pydantic_monty", "asyncpg")
+OTHERS = ("agents", "langchain", "langgraph", "openai", "pydantic_ai")
+AGENTS = ("google", "pydantic_monty", "asyncpg", *OTHERS)
 
 WITHOUT_AGENTS = (
     *("signoff.cli.main", "signoff.cli.composition.gateway", "signoff.cli.composition.slack"),
@@ -63,4 +64,15 @@ def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
         tmp_path,
         without=("pydantic_monty",),
     )
+    assert code == 0, said
+
+
+def test_agents_of_other_frameworks_run_without_adk(tmp_path: Path) -> None:
+    """A worker whose agents are of other frameworks needs no google-adk."""
+    frameworks = "signoff.worker.frameworks"
+    modules = (
+        *("signoff.cli.processes", "signoff.cli.composition.runtimes", "signoff.worker.executor"),
+        *(f"{frameworks}.{one}" for one in ("pydantic_ai", "openai_agents", "langgraph")),
+    )
+    code, said = run(f"import {', '.join(modules)}", tmp_path, without=("google",))
     assert code == 0, said

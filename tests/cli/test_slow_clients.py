@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import uvicorn
-from fastapi import FastAPI, Request
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from deciding import Decider
 from signoff.channels.email.inbound.webhook import make_mail_router
 from signoff.channels.email.settings import WebhookSettings
-from signoff.channels.gateway import make_gateway
+from signoff.channels.gateway import Gateway, make_gateway
 from signoff.channels.inbox.router import make_inbox_router
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.rest.app import PATH, make_rest
@@ -55,7 +55,7 @@ class Headers(dict[str, str]):
 
 async def application(
     decider: Decider, folder: Path, *, patience: float
-) -> tuple[FastAPI, Headers]:
+) -> tuple[Gateway, Headers]:
     """Return a gateway with every door there is, and headers that open each as far as the body."""
     from google.adk.artifacts import InMemoryArtifactService
     from google.adk.sessions import InMemorySessionService
@@ -79,9 +79,10 @@ async def application(
         )
     )
 
-    @app.post("/town/command")
-    async def command(request: Request) -> Any:
-        return await request.json()
+    async def command(request: Request) -> JSONResponse:
+        return JSONResponse(await request.json())
+
+    app.add_route("/town/command", command, methods=["POST"])
 
     scopes = frozenset({Scope.RUNS_SUBMIT})
     token, _ = await create(decider.ledger, scopes=scopes, by="test", users=("*",))
@@ -99,7 +100,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(app: FastAPI, *, patience: float) -> AsyncIterator[Served]:
+async def served(app: Gateway, *, patience: float) -> AsyncIterator[Served]:
     """Serve as the gateway does."""
 
     class Impatient(Protocol):

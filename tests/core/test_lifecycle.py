@@ -28,6 +28,7 @@ from signoff.core.base.errors import (
     PayloadError,
     TooLate,
 )
+from signoff.core.base.model import stored_json
 from signoff.core.policies.policy import OnTimeout
 
 LATER = NOON + timedelta(minutes=5)
@@ -51,6 +52,20 @@ def in_state(state: State) -> Approval:
         if source is State.PENDING and to is state:
             return MOVES[move](approval)[0]
     return approval
+
+
+def test_a_copy_counts_its_votes_anew() -> None:
+    """What was counted before a move does not count after it, and is not stored."""
+    approval = asked_approval()
+    assert approval.ballot.own == ("mara", "cleo")
+    text = stored_json(approval)
+    assert "ballot" not in approval.model_dump()
+    assert text == stored_json(asked_approval())
+    assert approval.terms is not None
+    assert len(approval.terms.ladder) == 1
+    fewer = approval.model_copy(update={"asked": approval.asked[:1]})
+    assert fewer.ballot.own == ("mara",)
+    assert not approval.terms.model_copy(update={"ask": ()}).ladder
 
 
 def test_every_move_has_a_method() -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import CLEO, MARA, NOON, RILEY, make_approval, make_origin, people
+from builders import CLEO, MARA, NOON, RILEY, asked_approval, make_approval, make_origin, people
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Handoff, State
 from signoff.core.base.errors import ApprovalError
@@ -132,3 +132,17 @@ def test_a_look_alike_letter_is_another_address() -> None:
     assert directory.find("\N{KELVIN SIGN}im@example.com") is None
     others = (chr(point) for point in range(0x80, 0x110000) if not chr(point).isspace())
     assert [one for one in others if identity_key(f"x{one}").isascii()] == []
+
+
+def test_the_vote_is_counted_anew_where_something_of_it_changes() -> None:
+    """What is kept of a count is for the same people and votes, and no part of a record."""
+    asked = asked_approval()
+    fresh = Approval.model_validate_json(asked.model_dump_json())
+    kept = asked.ballot
+    assert kept.answering
+    assert asked.model_copy(update={"version": 7}).ballot is kept
+    nobody = asked.model_copy(update={"asked": (), "seats": ()})
+    assert not nobody.ballot.answering
+    assert asked.ballot is kept
+    assert asked == fresh
+    assert asked.model_dump_json() == fresh.model_dump_json()

@@ -16,7 +16,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,22 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.broker.sessions import SessionRecords
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor
+from signoff.worker.frameworks.loading import ADK, Agents, framework_of
+from signoff.worker.frameworks.runtime import framework_runtime
 from worker import shapes
+from worker.frameworks import script
 
 
-async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> None:
-    """Work on a stage, and die at the step of the job."""
+async def work(
+    redis: str, agents: Path, lease: float, job: dict[str, Any], others: Sequence[str]
+) -> None:
+    """Work on a stage, and die at the step of the job; others are agents of other frameworks."""
     left = int(job["step"])
 
     async def step(do: Callable[[], Awaitable[Any]]) -> Any:
@@ -46,17 +53,27 @@ async def work(redis: str, agents: Path, lease: float, job: dict[str, Any]) -> N
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
+    def effect() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    script.before_effect.append(effect)
     if job["thought"]:
         die_thinking(int(job["thought"]))
     ledger = Ledger(Store.open(redis))
     store = session_service("", agents, ledger.store)
-    commit_all, append = ledger.commit_all, store.append_event
+    commit_all = ledger.commit_all
     # What a worker does is counted in its place.
     ledger.commit_all = lambda changes: step(lambda: commit_all(changes))  # type: ignore[method-assign]
-    store.append_event = lambda session, event: step(lambda: append(session, event))  # type: ignore[method-assign]
+    put = SessionRecords.append
+    SessionRecords.append = lambda *args: step(lambda: put(*args))  # type: ignore[method-assign]
+    frameworks = framework_runtime(agents, ledger)
     guard = GuardPlugin(ledger)
     apps = Apps(agents, store, lambda: guard)
-    await Executor(ledger, AdkRuntime(apps, guard), lease=lease).drain(job["stage"])
+    runtime = MixedRuntime(AdkRuntime(apps, guard), dict.fromkeys(others, frameworks))
+    await Executor(ledger, runtime, lease=lease).drain(job["stage"])
     await apps.close()
     await ledger.close()
 
@@ -84,12 +101,16 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     redis, folder, lease, *names = sys.argv[1:]
     agents = Path(folder)
+    others = [name for name in names if framework_of(agents, name) != ADK]
     for name in names:
-        AgentLoader(folder).load_agent(name)
+        if name not in others:
+            AgentLoader(folder).load_agent(name)
+        else:
+            Agents(agents).load(name)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(work(redis, agents, float(lease), json.loads(line)))
+            asyncio.run(work(redis, agents, float(lease), json.loads(line), others))
             os._exit(0)
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -159,4 +160,32 @@ def test_at_a_terminal_it_asks_and_ctrl_c_ends_it_cleanly(tmp_path: Path, ending
             while os.read(controller, 65536):
                 pass
         assert process.wait() == (130 if ending == "interrupt" else 0)
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.soak
+def test_kept_open_it_serves_the_page_until_it_is_interrupted(tmp_path: Path) -> None:
+    """The link leads to the page; Ctrl-C ends it without an error, and nothing is left behind."""
+    with subprocess.Popen(
+        [*DEMO, "--reply", "approve", "--open"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env=environment(tmp_path),
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            lines = iter(process.stdout.readline, "")
+            link = next(line.strip() for line in lines if "/inbox/sign-in/" in line)
+            page = httpx.get(link, follow_redirects=True)
+            assert page.status_code == 200
+            assert "Sign in" in page.text
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read()
+            assert process.wait() == 0, rest
+            assert "Traceback" not in rest
+        finally:
+            process.kill()
     assert left_behind(tmp_path) == []

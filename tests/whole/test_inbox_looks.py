@@ -15,7 +15,7 @@ import pytest_asyncio
 from builders import CLEO, MARA, RILEY
 from npm import packages
 from premises import OLGA, Premises, premises
-from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.approval import Approval, Decision, State
 
 DOCS = Path(__file__).parents[2] / "docs"
 IMAGES = DOCS / "images" / "inbox"
@@ -144,6 +144,13 @@ async def tour(at: Premises) -> AsyncIterator[str]:
     for path in ("queues", "queues/finance", "ended", "away", "charts", "security"):
         await at.open(f"/inbox/{path}")
         yield path.replace("/", "-")
+    for path in ("notifications", "offline", f"similar/{plain.id}"):
+        await at.open(f"/inbox/{path}")
+        yield path.partition("/")[0]
+    late = await at.ask(amount=75, purpose="taxi")
+    await at.amend(late, state=State.TIMED_OUT, decision=Decision(at=late.opened_at))
+    await at.open(late)
+    yield "timed-out"
     await at.open("/inbox/approvals/x")
     yield "not-found"
     await at.come_in(RILEY)

@@ -17,7 +17,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.parts import Asked
 from signoff.core.approvals.run import Run
 from signoff.core.directory.people import Person
-from signoff.core.policies.policy import InDoubt, Resume, Terms
+from signoff.core.policies.policy import Edits, InDoubt, Resume, Terms
 from signoff.worker.adk.apps import Apps
 from signoff.worker.executor import Executor
 
@@ -57,13 +57,17 @@ class Office:
         return await self.ledger.run(run.id)
 
     async def ask(
-        self, run: Run, rule: InDoubt = InDoubt.FAIL, resume: Resume = Resume.TOGETHER
+        self,
+        run: Run,
+        rule: InDoubt = InDoubt.FAIL,
+        resume: Resume = Resume.TOGETHER,
+        edits: Edits = Edits.ASK,
     ) -> list[Approval]:
         """Route all approvals that the run waits for to Mara."""
         asked = []
         for was in await self.ledger.approvals(run.waiting):
             approval, events = was.ask(
-                Terms(policy="test", ask=("mara",), in_doubt=rule, resume=resume),
+                Terms(policy="test", ask=("mara",), in_doubt=rule, resume=resume, edits=edits),
                 (Asked(person="mara", channel="email", address=MARA.email),),
                 now=self.clock.now(),
             )

@@ -17,7 +17,7 @@ from signoff.core.approvals.run import WHOLE_APP, Run, RunState
 from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
 from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.working import TurnStopped
+from signoff.worker.working import TurnStopped
 from worker.office import AGENTS, Office
 
 # ADK announces its experimental features by warning about them.

@@ -9,15 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from joserfc.jwk import OKPKey
 
 from signoff.broker import stages
+from signoff.broker.ed25519 import ALGORITHM, Key
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.receipts import (
-    ALGORITHM,
     TYPE,
     Receipts,
     key_text,
@@ -34,14 +33,14 @@ from signoff.core.base.errors import CannotSign
 from signoff.worker.adk.guard import GuardPlugin
 from worker.office import MARA, Office
 
-KEY = OKPKey.generate_key("Ed25519", private=True)
-OTHER = OKPKey.generate_key("Ed25519", private=True)
+KEY = Key.generate()
+OTHER = Key.generate()
 
 Forgery = Callable[[Approval, Approval], Approval]
 """Changes an approval, as code with the worker's Redis credentials might; gets a signed one too."""
 
 
-def public(*keys: OKPKey) -> list[OKPKey]:
+def public(*keys: Key) -> list[Key]:
     """Return the public halves of keys."""
     return read_keys(keys_text(keys))
 

@@ -67,6 +67,7 @@ def _text(message: Message, card: Card) -> str:
             until = moment(card.claimed_until, message.zone)
             lines.append(f"Claimed by: {card.claimed}, until {until}")
         lines += [f"Level: {card.level}" if card.level else "", card.escalated, card.progress]
+        lines.append(card.similar)
         if card.deadline is not None:
             lines.append(f"Answer until: {moment(card.deadline, message.zone)}")
         if card.fields:

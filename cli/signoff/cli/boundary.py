@@ -28,6 +28,11 @@ _EXTRAS: Final = {
     "sqlalchemy": ("adk", "google-adk"),
     "pydantic_monty": ("ces", "pydantic-monty"),
     "asyncpg": ("postgres", "asyncpg"),
+    "langchain": ("langgraph", "langchain"),
+    "langgraph": ("langgraph", "langgraph"),
+    "agents": ("openai-agents", "openai-agents"),
+    "pydantic_ai": ("pydantic-ai", "pydantic-ai-slim"),
+    "http_ece": ("push", "http-ece"),
     "opentelemetry": ("otel", "OpenTelemetry"),
 }
 """Which extra brings a package, and the name of the distribution that has it."""
@@ -66,30 +71,41 @@ class Commands(TyperGroup):
         as_json = _wants_json(ctx)
         try:
             return super().invoke(ctx)
-        except SignoffError as error:
-            report(type(error).__name__, str(error), as_json=as_json)
-            code = USAGE if isinstance(error, ConfigError) else REFUSED
-            raise typer.Exit(code) from error
-        except KeyboardInterrupt as error:
-            raise typer.Exit(INTERRUPTED) from error
-        except BrokenPipeError as error:
-            # The reader of our output has closed it: all is well, and nothing more can be said.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from error
-        except Exception as error:
-            told = getattr(error, "format_message", None)
-            if as_json and _is_typers(error) and told is not None:
+        except (Exception, KeyboardInterrupt) as error:
+            if _is_typers(error):
+                told = getattr(error, "format_message", None)
+                if not as_json or told is None:
+                    raise
                 report(type(error).__name__, told(), as_json=True)
                 raise typer.Exit(USAGE) from error
-            if _is_typers(error) or os.environ.get(DEBUG):
-                raise
-            remedy = missing(error) if isinstance(error, ModuleNotFoundError) else None
-            fault = (
-                f"{type(error).__name__}: {error}. This is a fault in Signoff; {DEBUG}=1 shows "
-                "where it happened."
-            )
-            report(type(error).__name__, remedy or fault, as_json=as_json)
-            raise typer.Exit(REFUSED) from error
+            raise typer.Exit(exit_code(error, as_json=as_json)) from error
+
+
+def exit_code(error: BaseException, *, as_json: bool = False) -> int:
+    """Report what a command has raised, and return what it exits with.
+
+    Args:
+        error: What it has raised.
+        as_json: Whether JSON was asked for.
+    """
+    if isinstance(error, SignoffError):
+        report(type(error).__name__, str(error), as_json=as_json)
+        return USAGE if isinstance(error, ConfigError) else REFUSED
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has closed it: all is well, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if os.environ.get(DEBUG):
+        raise error
+    remedy = missing(error) if isinstance(error, ModuleNotFoundError) else None
+    fault = (
+        f"{type(error).__name__}: {error}. This is a fault in Signoff; {DEBUG}=1 shows where it "
+        "happened."
+    )
+    report(type(error).__name__, remedy or fault, as_json=as_json)
+    return REFUSED
 
 
 def missing(error: ModuleNotFoundError) -> str | None:
@@ -131,6 +147,6 @@ def _wants_json(ctx: Any) -> bool:  # noqa: ANN401 -- as typer has it
     return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
-def _is_typers(error: Exception) -> bool:
+def _is_typers(error: BaseException) -> bool:
     """Say whether typer deals with it: wrong usage, help, and exits."""
     return type(error).__module__.startswith("typer.")

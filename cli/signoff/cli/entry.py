@@ -2,7 +2,8 @@
 
 Health checks run every few seconds on every machine, so `signoff health` is answered here without
 the rest of the command line: neither the settings nor redis-py are imported, which take ten times
-as long as the question. Whatever is not as usual is left to the command itself.
+as long as the question. Processes are started here without it too: it would stay in their memory.
+Whatever is not as usual is left to the command itself.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _PORT: Final = 6379
 
 def main() -> None:
     """Run the command that the arguments name, and exit."""
-    code = quick_health(sys.argv[1:])
-    if code is not None:
-        sys.exit(code)
+    for quick in (quick_health, quick_start):
+        if (code := quick(sys.argv[1:])) is not None:
+            sys.exit(code)
     from signoff.cli.tree import run  # noqa: PLC0415 -- what all this is there to avoid
 
     run()
@@ -45,9 +46,7 @@ def quick_health(arguments: Sequence[str]) -> int | None:
     Returns:
         The exit code; None if it is another command, or anything is unusual: nothing was written.
     """
-    words, config = list(arguments), ""
-    if words[:1] == ["--config"] and len(words) > 1:
-        config, words = words[1], words[2:]
+    words, config = _words(arguments)
     if words[:1] != ["health"] or len(words) < 2 or words[1] not in KINDS:
         return None
     if words[2:] not in ([], ["--json"]):
@@ -64,6 +63,36 @@ def quick_health(arguments: Sequence[str]) -> int | None:
         text = f"{kind}: {', '.join(found) or 'none is alive on this machine'}"
     sys.stdout.write(f"{text}\n")
     return 0 if found else 1
+
+
+def quick_start(arguments: Sequence[str]) -> int | None:
+    """Run `signoff [--config FILE] channels` or `gateway` until it is told to stop.
+
+    Args:
+        arguments: Those of the command line.
+
+    Returns:
+        The exit code; None if it is another command.
+    """
+    words, config = _words(arguments)
+    if words not in (["channels"], ["gateway"]):
+        return None
+    from signoff.broker.server.private import PRIVATE_UMASK  # noqa: PLC0415 -- as in main
+    from signoff.cli.start import start  # noqa: PLC0415
+
+    os.umask(PRIVATE_UMASK)
+    try:
+        return start(words[0], Path(config) if config else None)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- it becomes a message
+        from signoff.cli.boundary import exit_code  # noqa: PLC0415
+
+        return exit_code(error)
+
+
+def _words(arguments: Sequence[str]) -> tuple[list[str], str]:
+    """Return the command with its arguments, and the file of ``--config``."""
+    words = list(arguments)
+    return (words[2:], words[1]) if words[:1] == ["--config"] and len(words) > 1 else (words, "")
 
 
 def _found(kind: str, config: str) -> list[str] | None:

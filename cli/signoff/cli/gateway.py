@@ -53,6 +53,7 @@ async def _serve(settings: Settings) -> int:
     config = uvicorn.Config(
         app,
         http=Protocol,
+        ws="none",
         host=settings.gateway.host,
         port=settings.gateway.port,
         log_config=None,

@@ -42,6 +42,7 @@ from signoff.core.base.errors import AppNotFound, LedgerError
 if TYPE_CHECKING:
     from signoff.channels.email.inbound.intake import Intake
     from signoff.channels.email.message_ids import MessageKey
+    from signoff.channels.pipeline.pushes import Subscribed
 
 log = structlog.get_logger(__name__)
 
@@ -70,19 +71,10 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
         LedgerUnavailable, BrokerUnavailable: See `_consume`.
     """
     prepare(settings, "worker")
-    # Only workers have the agent framework in memory: it takes seconds to import.
-    from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
+    # Only workers have agent frameworks in memory: they take seconds to import.
+    from signoff.cli.composition.runtimes import open_runtime  # noqa: PLC0415
     from signoff.worker import tasks  # noqa: PLC0415
-    from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
-    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
-    from signoff.worker.adk.holding import Holding  # noqa: PLC0415
-    from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
-    from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
-    from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
-    from signoff.worker.ces import rules  # noqa: PLC0415
-    from signoff.worker.ces.seal import own_key  # noqa: PLC0415
-    from signoff.worker.dispatch import MixedRuntime  # noqa: PLC0415
     from signoff.worker.executor import Executor  # noqa: PLC0415
 
     folder, remote = settings.agents_folder, settings.agents.remote
@@ -100,46 +92,19 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
             "`signoff init` writes an example into an empty folder."
         )
     parts = build(settings, decides=False)
-    rules.use(own_key(settings.ces, settings.state_folder))
-    valid_for = settings.agents.valid_for
-    holding = Holding(settings.policies, settings.default)
-    guard = GuardPlugin(parts.ledger, valid_for=valid_for, holding=holding)
-    runners = open_apps(folder, open_sessions(parts), settings.artifacts_url, lambda: guard)
-    servers = RemoteRuntime(
-        remote,
-        parts.ledger,
-        show=json_shown_through(parts.ledger),
-        long_running=settings.long_running,
-        inputs=settings.inputs,
-    )
-    runtime = MixedRuntime(
-        AdkRuntime(
-            runners,
-            guard,
-            long_running=settings.long_running,
-            inputs=settings.inputs,
-            show=shown_through(parts.ledger),
-        ),
-        dict.fromkeys(remote, servers),
-    )
+    runtime, renew_runtime, close = open_runtime(parts, names)
     executor = Executor(
         parts.ledger,
         runtime,
         lease=settings.agents.lease,
         slots=settings.agents.concurrency,
-        valid_for=valid_for,
+        valid_for=settings.agents.valid_for,
         hide=settings.all_hidden,
     )
 
     def renew(fresh: Settings) -> None:
         executor.hide = fresh.all_hidden
-        guard.holding = Holding(fresh.policies, fresh.default)
-
-    runners.look_over([name for name in names if name not in remote])
-
-    async def close() -> None:
-        await runners.close()
-        await servers.close()
+        renew_runtime(fresh)
 
     return _consume(
         parts,
@@ -191,6 +156,7 @@ def run_channels(settings: Settings) -> int:
             roster=parts.decisions.roster,
             bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
             notifications=settings.notifications.as_told(),
+            subscribed=_subscribed(parts),
         )
         for channel in (email, *more.channels)
     ]
@@ -247,6 +213,15 @@ def run_channels(settings: Settings) -> int:
     )
 
 
+def _subscribed(parts: Parts) -> Subscribed | None:
+    """Return what finds out whose browsers are notified; None where none are."""
+    if parts.settings.inbox.notifies is None:
+        return None
+    from signoff.channels.inbox.subscriptions import subscribed  # noqa: PLC0415 -- few want it
+
+    return partial(subscribed, parts.ledger)
+
+
 def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
     """Return what reads mail, and how its processes are ended."""
     from signoff.channels.email.inbound.intake import Intake  # noqa: PLC0415
@@ -282,7 +257,7 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
 
 
 def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
-    """Return what posts to webhooks and receivers, by stage, and how its connections are closed."""
+    """Return what posts to servers of others, by stage, and how its connections are closed."""
     settings, drains = parts.settings, dict[str, Drain]()
     closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
     if settings.webhooks:
@@ -292,6 +267,12 @@ def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any
             sender = Sender(parts.ledger, one)
             drains[stages.webhook(one.name)] = sender.drain
             closes.append(sender.close)
+    if (push := settings.inbox.notifies) is not None:
+        from signoff.channels.push.sender import PushSender  # noqa: PLC0415 -- an extra
+
+        pushes = PushSender(parts.decisions, settings.inbox, push)
+        drains[stages.PUSH] = pushes.drain
+        closes.append(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
 

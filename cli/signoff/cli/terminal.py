@@ -13,8 +13,6 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -23,17 +21,17 @@ def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Write text to standard output, or to standard error."""
     from signoff.core.base.shown_text import visible  # noqa: PLC0415 -- help must not wait for it
 
-    typer.echo(visible(str(text).replace("\r\n", "\n")), err=err, nl=nl)
+    _write(visible(str(text).replace("\r\n", "\n")), err=err, nl=nl)
 
 
 def say_json(text: str) -> None:
     """Write JSON to standard output; what does not print is escaped as JSON has it."""
-    typer.echo(printable_json(text))
+    _write(printable_json(text))
 
 
 def hand_on(text: str) -> None:
     """Write JSON byte by byte to a file or another program; to a terminal as `say_json` does."""
-    typer.echo(printable_json(text) if sys.stdout.isatty() else text, nl=False)
+    _write(printable_json(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def printable_json(text: str) -> str:
@@ -41,6 +39,12 @@ def printable_json(text: str) -> str:
     for char in {one for one in text if one != "\n" and not one.isprintable()}:
         text = text.replace(char, json.dumps(char)[1:-1])
     return text
+
+
+def _write(text: str, *, err: bool = False, nl: bool = True) -> None:
+    import typer  # noqa: PLC0415 -- a process writes to its log
+
+    typer.echo(text, err=err, nl=nl)
 
 
 def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich takes

@@ -20,6 +20,7 @@ import typer
 from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
 from signoff.cli.commands.session import Session
+from signoff.cli.lean import import_lean
 from signoff.cli.terminal import say
 
 _CONFIG: Final = "--config"
@@ -92,6 +93,8 @@ def root(
 ) -> None:
     """Take what all commands have in common."""
     del show_version
+    if ctx.invoked_subcommand != "worker":
+        import_lean("structlog")
     ctx.obj = Session(config_file)
 
 

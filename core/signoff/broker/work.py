@@ -605,6 +605,35 @@ class MailLink(_Work):
         return f"link:{self.request}"
 
 
+class SendPush(_Work):
+    """Notify a person's browsers that requests wait for them.
+
+    Attributes:
+        person: The id of the person.
+        approvals: The ids of the approvals.
+        cause: The id of the delivery that it goes with.
+        again: Whether it reminds of them.
+        left: The ids of the subscriptions that have not got it; empty for all.
+    """
+
+    work: Literal["send_push"] = "send_push"
+    person: str
+    approvals: tuple[str, ...]
+    cause: str
+    again: bool = False
+    left: tuple[str, ...] = ()
+
+    @property
+    def stage(self) -> str:
+        """The stage that does it."""
+        return stages.PUSH
+
+    @property
+    def id(self) -> str:
+        """One for each delivery and person."""
+        return f"push:{self.cause}:{self.person}"
+
+
 class PostWebhook(_Work):
     """Post an event to a webhook.
 
@@ -795,6 +824,7 @@ Work = (
     | BundleWork
     | ReadMail
     | MailLink
+    | SendPush
     | PostWebhook
     | ProgramWork
     | StartRun

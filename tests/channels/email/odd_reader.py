@@ -4,6 +4,7 @@ import os
 import sys
 
 from signoff.channels.email.inbound import reader
+from signoff.channels.email.parsing import reading
 from signoff.channels.email.parsing.reading import IncomingMail, SentLines, read_mail
 
 
@@ -23,6 +24,6 @@ def odd(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
     return read_mail(raw, sent_lines)
 
 
-reader.__dict__["read_mail"] = odd
+reading.__dict__["read_mail"] = odd
 if __name__ == "__main__":
     reader.main(int(sys.argv[1]), int(sys.argv[2]))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signoff.channels.email.inbound import bounce_titles
-from signoff.channels.email.inbound.bounces import Sort, sort_of
+from signoff.channels.email.inbound.bounces import sort_of
+from signoff.channels.email.parsing.incoming import Sort
 from signoff.channels.email.parsing.mime import parse_mail
 from signoff.channels.email.parsing.reading import IncomingMail, read_mail
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answered import Verdict, verdict_of
-from signoff.channels.email.parsing.quoting import CUT_MARKER, UNTOLD, own_text, read_reply
+from signoff.channels.email.parsing.incoming import CUT_MARKER
+from signoff.channels.email.parsing.quoting import UNTOLD, own_text, read_reply
 
 CORPUS = pathlib.Path(__file__).parents[4] / "shared" / "corpora" / "email"
 needs_corpus = pytest.mark.skipif(

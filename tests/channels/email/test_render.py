@@ -35,6 +35,7 @@ from signoff.channels.pipeline.reply_tokens import new_token
 from signoff.core.approvals.approval import ToolCall
 from signoff.core.base.errors import MailRefused
 from signoff.core.cards.card import Row, card
+from signoff.core.payloads.digest import short_digest
 from signoff.core.replies.reading import is_reply
 
 MAILBOX = "approvals@signoff.example"
@@ -220,7 +221,7 @@ def test_the_card_says_all_there_is_to_know() -> None:
             "reject: the reason",
             "expenses",
             message.card.approval,
-            message.card.digest,
+            short_digest(message.card.digest),
         ):
             assert shown in part
     links = Links(html(message, SETTINGS))

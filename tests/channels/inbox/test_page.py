@@ -16,6 +16,7 @@ from signoff.channels.email.settings import EmailSettings
 from signoff.channels.inbox.settings import page_of
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import What
+from signoff.core.approvals.moves import Comment
 from signoff.core.approvals.parts import mark_of
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import AlreadyDecided
@@ -289,3 +290,21 @@ async def test_what_was_said_before_is_shown_and_marked(browser: Browser, office
     mail = plain_text(office.channel.delivered[-1], EmailSettings())
     assert "Riley Voss said before, unchecked:\n↳     | Pay it\n↳     | approve\n" in mail
     assert "It is <b>" not in html(office.channel.delivered[-1], EmailSettings())
+
+
+async def test_what_is_too_long_for_any_card_is_read_and_approved_here(
+    browser: Browser, office: Channels
+) -> None:
+    """Arguments of any length, deep ones too, and comments: all of it is on the page."""
+    office.policies = (FREE,)
+    text = "".join(f"line {number} of the contract; " for number in range(1000))
+    approval, _ = await office.ask(text=text, deep={"a": [{"b": "x" * 12_000}]})
+    comment = "It is long. " * 150
+    await office.decider.made(approval.id, Comment(text=comment), MARA, channel="inbox")
+    await browser.sign_in()
+    page = await browser.get(page_of(approval.id))
+    for whole in (text.strip(), "x" * 12_000, comment.strip()):
+        assert whole in page.text
+    answer = await browser.press(page_of(approval.id))
+    assert answer.status_code == 303
+    assert (await office.ledger.approval(approval.id)).state is State.APPROVED

@@ -6,11 +6,11 @@ import asyncio
 import json
 
 import pytest
-from joserfc.jwk import OKPKey
 from pydantic import JsonValue
 
 from builders import CLEO, MARA
 from channels.mcp.conftest import Gatehouse, call, said
+from signoff.broker.ed25519 import Key
 from signoff.broker.freezes import Freezes
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change
@@ -273,7 +273,7 @@ async def test_a_yes_without_a_receipt_is_asked_about_anew(
     """What a process without the key has written lets nothing run."""
     await gatehouse.ask(call())
     forged = await gatehouse.approve()
-    key = OKPKey.generate_key("Ed25519", private=True)
+    key = Key.generate()
     ledger.receipts = Receipts(lambda: [key], lambda: key)
     assert "still waits" in said(await gatehouse.ask(call()))
     again = await gatehouse.pending()

@@ -19,10 +19,11 @@ from signoff.channels.form_fields import fields
 from signoff.channels.pipeline.port import Kind as Message_
 from signoff.channels.pipeline.port import Message
 from signoff.channels.slack.outbound import blocks, views
-from signoff.channels.slack.references import Reference, short
+from signoff.channels.slack.references import Reference
 from signoff.channels.slack.text import clip, escape, pieces
 from signoff.core.approvals.approval import Approval, Kind
 from signoff.core.cards.card import card
+from signoff.core.payloads.digest import short_digest
 from signoff.core.policies.policy import Risk
 
 TEXT = st.one_of(
@@ -96,7 +97,7 @@ def others_accept(made: list[dict[str, Any]]) -> None:
 def test_everything_fits(approval: Approval, text: str, good: bool) -> None:
     """Whatever an agent proposes, its card, its end, its modals and notices keep to the limits."""
     shown = card(approval, people())
-    about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
+    about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     ended = message(approval, kind=Message_.OUTCOME, headline=text, text=text, good=good)
     sent = message(approval)
     in_a_place = message(approval, person="#C012AB3CD+S012AB3CD")
@@ -140,7 +141,7 @@ def test_eighty_fields_fit(kind: str) -> None:
     }
     call = make_call("adk_request_input", message="?", response_schema=schema)
     approval = ask(make_approval(call=call).model_copy(update={"kind": Kind.INPUT}))
-    about = Reference(approval=approval.id, digest=short(approval.digest))
+    about = Reference(approval=approval.id, digest=short_digest(approval.digest))
     view = views.approve_view(card(approval, people()), about, fields(approval)).to_dict()
     assert faults_of(view["blocks"], modal=True) == []
 

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from slack_sdk.signature import SignatureVerifier
 
 from channels.slack.office import Office
@@ -17,6 +16,7 @@ from channels.slack.workspace import SECRET
 from deciding import Decider
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.channels.gateway import Gateway
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.inbound.http import PATH, make_slack_router
 from signoff.channels.slack.inbound.identity import Identities
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 def served(settings: SlackSettings, handler: SlackHandler) -> httpx.AsyncClient:
     """Return a client of the route."""
-    app = FastAPI()
+    app = Gateway()
     app.include_router(make_slack_router(settings, handler))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://signoff.example")
 

@@ -18,11 +18,12 @@ from signoff.channels.form_fields import fields
 from signoff.channels.inbox.settings import InboxSettings
 from signoff.channels.slack.outbound import blocks, views
 from signoff.channels.slack.outbound.rows import extent, is_whole
-from signoff.channels.slack.references import Reference, short
+from signoff.channels.slack.references import Reference
 from signoff.core.approvals import collaboration, moves
 from signoff.core.approvals.approval import Approval, Shown, State
 from signoff.core.approvals.events import What
 from signoff.core.cards.card import Card, card
+from signoff.core.payloads.digest import short_digest
 
 INBOX = InboxSettings(url="https://approvals.example.com", secret_key="k" * 32)
 FOLDED = "".join(f"line {number}\n" for number in range(400))
@@ -49,7 +50,11 @@ def pieces_of(text: str, where: list[str]) -> bool:
     """Say whether a text is shown as a whole, or in pieces that follow each other."""
     if text in where or not text:
         return True
-    left = text
+    # From each place: a name that a value begins with is no piece of the value.
+    return any(_follow(text, where[start:]) for start in range(len(where)))
+
+
+def _follow(left: str, where: list[str]) -> bool:
     for one in where:
         if one and left.startswith(one):
             left = left[len(one) :]
@@ -107,7 +112,7 @@ async def test_what_slack_cannot_show_is_not_approved_there(office: Office) -> N
 async def test_a_forged_modal_approves_nothing(office: Office) -> None:
     """A submission for what Slack cannot show is judged like a press."""
     approval = await office.open(args={"memo": TOO_LONG})
-    about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
+    about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     view = {"callback_id": "signoff.approve", "private_metadata": about.text()}
     ack = await office.submit({}, view=view)
     assert "has to be read first" in str(ack)
@@ -179,7 +184,7 @@ def test_what_can_be_approved_is_shown(args: Any, template: Any, hint: str, tool
     assert sum(map(units, texts_of(sent))) < 11_000
     if is_whole(shape):
         assert shows(shape, texts_of(sent))
-    about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
+    about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     view = views.approve_view(shape, about, fields(approval)).to_dict()
     assert faults_of(view["blocks"], modal=True) == []
     if extent(shape) is Shown.COMPLETE:
@@ -198,7 +203,7 @@ def test_no_text_of_others_is_mrkdwn(comments: int) -> None:
     approval = ask(make_approval(origin=origin, call=call, hint=evil, template={evil: evil}))
     for _ in range(comments):
         approval, _events = collaboration.comment(approval, MARA, people(), text=evil, now=NOON)
-    about = Reference(approval=approval.id, digest=short(approval.digest), to="mara")
+    about = Reference(approval=approval.id, digest=short_digest(approval.digest), to="mara")
     shape = card(approval, people())
     shape = shape.model_copy(
         update={"claimed": evil, "claimed_until": NOON, "level": evil, "progress": evil}

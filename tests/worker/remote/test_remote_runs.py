@@ -15,9 +15,9 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import WHOLE_APP, RunState
 from signoff.core.policies.policy import Resume
-from signoff.worker.adk.answers import REFUSAL
 from signoff.worker.adk_remote.answering import Answering
 from signoff.worker.adk_remote.settings import RemoteApp
+from signoff.worker.refusals import REFUSAL
 from worker.office import MARA, HandClock
 from worker.remote.conftest import make_far_office
 from worker.remote.far_office import FarOffice

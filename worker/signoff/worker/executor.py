@@ -219,7 +219,8 @@ class Executor:
                     else self.runtime.start(run, hold.fence)
                 )
                 turns.append(turn)
-            return await self._turn_ended(run, hold, turn, {one.id for one in answered})
+            handed = {one.id for one in answered}.difference(turn.kept)
+            return await self._turn_ended(run, hold, turn, handed)
         except (LeaseLost, Conflict):
             raise
         except Exception as error:  # noqa: BLE001 -- an agent may raise anything
@@ -456,8 +457,9 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError | ConnectionError | RemoteUnavailable):
         return True
     names = {kind.__name__ for kind in type(error).__mro__}
-    busy = getattr(error, "code", None) in {408, 429, 500, 502, 503, 504}
-    return bool(names & TRANSIENT) or busy
+    statuses = {getattr(error, name, None) for name in ("code", "status_code")}
+    busy = statuses & {408, 429, 500, 502, 503, 504}
+    return bool(names & TRANSIENT or busy)
 
 
 def _in_words(error: BaseException) -> str:

@@ -18,6 +18,7 @@ Fence = Callable[[Change], Change]
 
 TRANSIENT: Final = frozenset(
     {
+        "APIConnectionError",  # of the clients of models
         "ConnectionError",  # of redis-py, which is not the builtin
         "InterfaceError",
         "OperationalError",
@@ -60,12 +61,15 @@ class Turn(Value):
         left_open: Names of long-running calls that nobody is asked about: their results
             come from elsewhere.
         note: What else is to be said of its end in the trail, "" for nothing.
+        kept: The ids of the answers that the agent was not given: they stay in its pause, until
+            what else waits in it is answered.
     """
 
     pauses: tuple[Pause, ...] = ()
     text: str = ""
     left_open: tuple[str, ...] = ()
     note: str = ""
+    kept: tuple[str, ...] = ()
 
 
 class Runtime(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -25,8 +26,17 @@ VALID_FOR = timedelta(days=7)
 LONGEST_WORD = 4_000
 """How much of the agent's last word an approver is told."""
 
+_MAX_RESULT = 256 * 1024
+_TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
+
 MAX_STARTS = 3
 """How often a tool is started on one approval whose policy says that it may be retried."""
+
+
+def kept_result(result: object) -> str:
+    """Return what is kept of the result of a tool, as JSON text."""
+    text = json.dumps(result, default=str, ensure_ascii=False)
+    return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)
 
 
 def turn_ended(
@@ -80,6 +90,8 @@ def turn_ended(
         change.put(approval, was=before[approval_id])
     waiting = [one.id for one in others if one.state is State.PENDING] + opened
     decided = [one.id for one in others if one.state is not State.PENDING]
+    if turn.kept and waiting:
+        return change.put(run.paused(waiting, decided=decided), was=run)
     if decided:
         # They were decided while the run was resumed with the first of them.
         run_after = run.goes_on(decided, waiting)

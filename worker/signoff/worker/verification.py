@@ -41,6 +41,7 @@ class CallInDoubt:
         user: The requester.
         session: The session id.
         id: The id of the function call.
+        unique: What the key follows from, where models use ids of calls again; "" for the id.
     """
 
     tool: str
@@ -49,11 +50,12 @@ class CallInDoubt:
     user: str
     session: str
     id: str
+    unique: str = ""
 
     @property
     def idempotency_key(self) -> str:
-        """The key that `signoff.worker.adk.idempotency.idempotency_key` gave the call."""
-        return key_of(self.app, self.user, self.session, self.id)
+        """The key that the `idempotency_key` of the agent's framework gave the call."""
+        return key_of(self.app, self.user, self.session, self.unique or self.id)
 
 
 Check = Callable[[CallInDoubt], bool | Awaitable[bool | None] | None]
@@ -107,7 +109,17 @@ def _is_tool_call(approval: Approval) -> bool:
 
 async def _asked(check: Check, approval: Approval) -> object:
     origin, call = approval.origin, approval.call
-    doubtful = CallInDoubt(call.name, call.args, origin.app, origin.user, origin.session, call.id)
+    # Agents of other frameworks than ADK are asked about under ids that are unique in a session.
+    again = origin.confirmation.startswith(f"{origin.invocation}/")
+    doubtful = CallInDoubt(
+        call.name,
+        call.args,
+        origin.app,
+        origin.user,
+        origin.session,
+        call.id,
+        origin.confirmation if again else "",
+    )
     try:
         async with asyncio.timeout(WITHIN):
             says: object = await asyncio.to_thread(check, doubtful)

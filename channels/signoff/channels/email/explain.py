@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from signoff.channels.email.authentication.proof import Proof
+from signoff.channels.email.parsing.incoming import IncomingMail
 from signoff.channels.email.parsing.mime import text_of_bytes
-from signoff.channels.email.parsing.reading import IncomingMail
 from signoff.core.replies.examples import example_of_approval
 from signoff.core.replies.reading import read_reply
 from signoff.core.replies.reply import Approve, Part, Reject, Unclear

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
-
-from starlette.requests import Request
 
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.web.problems import Problem, read_body
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 _LARGEST: Final = 64 << 10
 _MOST_FIELDS: Final = 100

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Router
 
 from signoff.broker.decisions import Decisions
 from signoff.channels.inbox.auth.context import AuthContext, Route, go
@@ -20,18 +20,19 @@ from signoff.channels.inbox.pages.decisions import MovePages
 from signoff.channels.inbox.pages.lists import ListPages
 from signoff.channels.inbox.pages.live import LivePages
 from signoff.channels.inbox.pages.metrics import ChartPages
+from signoff.channels.inbox.pages.notifications import NotificationPages
 from signoff.channels.inbox.settings import ROOT, InboxSettings
-from signoff.channels.inbox.templating import ASSETS, asset
+from signoff.channels.inbox.templating import ASSETS, asset, page
 
 
-def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRouter:
+def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
     """Return the routes of the inbox page.
 
     Args:
         decisions: Makes the moves.
         settings: With a url and a key.
     """
-    auth, router = AuthContext(decisions, settings), APIRouter()
+    auth, router = AuthContext(decisions, settings), Router()
     pages = ApprovalPages(decisions, auth)
 
     async def start(_: Request) -> Response:
@@ -40,18 +41,27 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> APIRoute
     async def beside(request: Request) -> Response:
         return asset(request, request.url.path.rpartition("/")[2])
 
-    company: Sequence[Route] = ()
+    async def offline(_: Request) -> Response:
+        return page("offline")
+
+    further: Sequence[Route] = ()
     if settings.oidc is not None:
         from signoff.channels.inbox.auth.oidc_pages import OidcPages  # noqa: PLC0415 -- Authlib
 
-        company = OidcPages(decisions, auth, settings.oidc).routes()
-    first: tuple[Route, ...] = (("GET", "", start), *(("GET", f"/{one}", beside) for one in ASSETS))
+        further = OidcPages(decisions, auth, settings.oidc).routes()
+    if (push := settings.notifies) is not None:
+        further = (*further, *NotificationPages(decisions, auth, push).routes())
+    first: tuple[Route, ...] = (
+        ("GET", "", start),
+        ("GET", "/offline", offline),
+        *(("GET", f"/{one}", beside) for one in ASSETS),
+    )
     for method, path, handler in (
         *first,
         *SigningPages(decisions, auth).routes(),
         *LinkPages(decisions, auth).routes(),
         *SecurityPages(decisions, auth).routes(),
-        *company,
+        *further,
         *ListPages(decisions, auth).routes(),
         *LivePages(decisions, auth).routes(),
         *BatchPages(decisions, auth).routes(),

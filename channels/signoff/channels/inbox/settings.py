@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from datetime import timedelta
 from typing import Annotated, Final, Literal, Self
@@ -30,6 +31,9 @@ Way = Literal["link", "code", "passkey", "oidc"]
 """How people sign in."""
 
 _SHORTEST_KEY: Final = 32
+_KEY_BYTES: Final = 32
+_ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve P-256 (FIPS 186-5): private keys are smaller."""
 
 
 def _base(text: str) -> str:
@@ -98,6 +102,46 @@ class OidcSettings(BaseModel):
         return scopes
 
 
+class PushSettings(BaseModel):
+    """[inbox.push]: notifications in people's browsers (web push). Needs `signoff[push]`.
+
+    Attributes:
+        private_key: Signs what push services get (VAPID): 32 random bytes in base64 (`openssl rand
+            -base64 32`), the same for all processes. With another key everybody has to turn
+            notifications on again.
+        contact: Whom a push service asks if something is wrong: ``"mailto:ops@example.com"``.
+        allow_private: Allow push services on private networks and this machine, also by plain HTTP.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    private_key: SecretStr = SecretStr("")
+    contact: str = Field(pattern=r"^(mailto:[^@\s]+@[^@\s]+|https://\S+)$", max_length=200)
+    allow_private: bool = False
+
+    @property
+    def number(self) -> int:
+        """The private key as a number."""
+        return int.from_bytes(_bytes(self.private_key.get_secret_value()))
+
+    @model_validator(mode="after")
+    def _usable(self) -> Self:
+        if self.private_key.get_secret_value() and not 0 < self.number < _ORDER:
+            raise ValueError(
+                "private_key is no key: "
+                'export SIGNOFF_INBOX__PUSH__PRIVATE_KEY="$(openssl rand -base64 32)"'
+            )
+        return self
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        found = base64.b64decode(text.strip(), validate=True)
+    except ValueError:
+        return b""
+    return found if len(found) == _KEY_BYTES else b""
+
+
 class InboxSettings(BaseModel):
     """The inbox page.
 
@@ -115,6 +159,7 @@ class InboxSettings(BaseModel):
         longest: A session ends after this time at the latest.
         fresh: For how long a second factor remains valid in a session.
         oidc: The sign-in of the company.
+        push: Notifications in people's browsers; None for none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -131,6 +176,7 @@ class InboxSettings(BaseModel):
     longest: Duration = timedelta(hours=12)
     fresh: Duration = timedelta(minutes=5)
     oidc: OidcSettings | None = None
+    push: PushSettings | None = None
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -147,11 +193,19 @@ class InboxSettings(BaseModel):
                     f"{name} has less than {_SHORTEST_KEY} characters: "
                     f'export SIGNOFF_INBOX__{name.upper()}="$(openssl rand -base64 32)"'
                 )
+        if self.push is not None and not self.url:
+            raise ValueError("[inbox.push] notifies of requests on the page: set url too")
         if ("oidc" in self.sign_in) != (self.oidc is not None):
             raise ValueError(
                 'sign_in with "oidc" and the table [inbox.oidc] come together: set both or none'
             )
         return self
+
+    @property
+    def notifies(self) -> PushSettings | None:
+        """How browsers are notified; None where nobody is, or this process has no key for it."""
+        push = self.push
+        return push if push is not None and push.private_key.get_secret_value() else None
 
     @property
     def secure(self) -> bool:

@@ -21,7 +21,8 @@ from signoff.channels.inbox.settings import ROOT
 
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; connect-src 'self'; "
-    "style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "style-src 'self'; img-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     # With no-referrer, which the gateway says elsewhere, browsers send forms with `Origin: null`.
     "Referrer-Policy": "same-origin",
@@ -55,7 +56,12 @@ class Live(NamedTuple):
         return f"{to_ms(self.now) - 1}-0"
 
 
-_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
+_TYPES: Final = {
+    "css": "text/css",
+    "js": "text/javascript",
+    "svg": "image/svg+xml",
+    "webmanifest": "application/manifest+json",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,10 @@ class _Asset:
 
 _ASSETS: Final = {
     name: _Asset.read(name)
-    for name in ("style.css", "htmx.min.js", "live.js", "passkeys.js", "shortcuts.js")
+    for name in (
+        *("style.css", "htmx.min.js", "live.js", "passkeys.js", "shortcuts.js", "device.js"),
+        *("notify.js", "worker.js", "manifest.webmanifest", "icon.svg"),
+    )
 }
 
 ASSETS: Final = tuple(_ASSETS)
@@ -93,7 +102,7 @@ def page(name: str, *, status: int = 200, **context: object) -> Response:
         context: What the template shows; all of it is escaped. `here` is the path below the root
             that the navigation marks, `live` a `Live` or None.
     """
-    usual = {"who": None, "session": None, "alert": "", "here": "", "live": None}
+    usual = {"who": None, "session": None, "alert": "", "here": "", "live": None, "notifies": False}
     text = _TEMPLATES.get_template(f"{name}.html.j2").render({"root": ROOT, **usual, **context})
     content = text.encode("utf-8", "backslashreplace")
     return HTMLResponse(content, status_code=status, headers=_HEADERS)

@@ -41,6 +41,7 @@ from signoff.channels.pipeline.port import (
     Result,
     Retry,
 )
+from signoff.channels.pipeline.pushes import Pushes, notify
 from signoff.channels.pipeline.reply_tokens import GRACE, Holder, Role, issue
 from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.words import phrases
@@ -266,15 +267,23 @@ class BundleDelivery:
         channel: The channel.
         directory: The people.
         inbox: The pages that bundles link to.
+        pushes: Notifies people on their devices as well.
     """
 
     def __init__(
-        self, ledger: Ledger, channel: Channel, *, directory: Directory, inbox: Pages | None
+        self,
+        ledger: Ledger,
+        channel: Channel,
+        *,
+        directory: Directory,
+        inbox: Pages | None,
+        pushes: Pushes,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
         self._directory = directory
         self._inbox = inbox
+        self._pushes = pushes
 
     async def work(self, items: Sequence[Item]) -> None:
         """Deliver leased bundles, each in its own commit; a failed one does not stop the others.
@@ -408,6 +417,7 @@ class BundleDelivery:
             log.warning("bundle.refused", **about, reason=done.reason)
         else:
             log.info("bundle.delivered", **about)
+            notify(change, item, await self._pushes.wanted((work.person,)))
         if not (cards and isinstance(work, SendBundle)):
             await self._commit(change)
             return

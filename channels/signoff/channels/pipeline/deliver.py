@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -15,6 +15,7 @@ from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import tracing
+from signoff.broker.similar import count_similar
 from signoff.broker.work import (
     AskRequester,
     BundleWork,
@@ -59,6 +60,7 @@ from signoff.channels.pipeline.port import (
     Retry,
     Rewriting,
 )
+from signoff.channels.pipeline.pushes import Pushes, Subscribed, notify, recipients
 from signoff.channels.pipeline.quiet_hours import (
     comes_with_card,
     delivery_held_until,
@@ -94,6 +96,7 @@ class Delivery:
         roster: Knows who is away by now; without one those of the directory count.
         bundling: When several cards become one message; None for never.
         notifications: How people are told who do not decide.
+        subscribed: Who is notified on a device as well; None for nobody.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Delivery:
         roster: Roster | None = None,
         bundling: Bundling | None = None,
         notifications: Notifications | None = None,
+        subscribed: Subscribed | None = None,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
@@ -117,7 +121,10 @@ class Delivery:
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
         self._gathering = Gathering(ledger, channel.name, pages, bundling)
-        self._bundles = BundleDelivery(ledger, channel, directory=directory, inbox=inbox)
+        self._pushes = Pushes(subscribed)
+        self._bundles = BundleDelivery(
+            ledger, channel, directory=directory, inbox=inbox, pushes=self._pushes
+        )
         self._notifications = notifications or Notifications()
 
     @property
@@ -174,6 +181,7 @@ class Delivery:
                 held[item.id] = until
             elif message is not None:
                 messages[item.id] = message
+        await self._recall(messages, {item.id: approvals[approval_of(item)] for item in items})
         ready = [(item, messages[item.id]) for item in items if item.id in messages]
         gathered = await self._gathering.gather(
             [(item, message, legible(approvals[approval_of(item)])) for item, message in ready],
@@ -186,6 +194,7 @@ class Delivery:
         with tracing.spans("deliver", sent, channel=self._channel.name):
             came = await deliver_each(self._channel, list(messages.values()))
         results = dict(zip(messages, came, strict=True))
+        notified = await self._notified(items, results, approvals)
 
         def build(item: Item, approval: Approval, now: datetime) -> Change:
             if item.id in failed:
@@ -200,9 +209,38 @@ class Delivery:
                 return gathered.put_back(item)
             if item.id not in results:
                 return self._not_sent(item, approval)
-            return self._record(item, approval, results[item.id], messages[item.id], now)
+            change = self._record(item, approval, results[item.id], messages[item.id], now)
+            return notify(change, item, notified.get(item.id, ()))
 
         await commit_each(self._ledger, items, build, _give_up)
+
+    async def _recall(
+        self, messages: dict[str, Message], approvals: Mapping[str, Approval | Exception]
+    ) -> None:
+        """Put into open cards what their readers have decided about requests like them."""
+        names = [name for name, one in messages.items() if one.kind in {Kind.CARD, Kind.UPDATE}]
+        wanted = [(messages[name].person, legible(approvals[name])) for name in names]
+        for name, found in zip(names, await count_similar(self._ledger, wanted), strict=True):
+            shape = messages[name].card.model_copy(update={"similar": found.words})
+            messages[name] = replace(messages[name], card=shape)
+
+    async def _notified(
+        self,
+        items: Sequence[Item],
+        results: Mapping[str, Result],
+        approvals: Mapping[str, Approval | Exception],
+    ) -> dict[str, frozenset[str]]:
+        """Return by delivery who is notified on a device, of those whom it has reached."""
+        asks: dict[str, Sequence[str]] = {}
+        for item in items:
+            if not isinstance(results.get(item.id), Delivered):
+                continue
+            work, approval = _delivery(item), legible(approvals[approval_of(item)])
+            asked = self._asked(work, approval)
+            if asked is not None:
+                asks[item.id] = recipients(work, approval, asked.person)
+        wanted = await self._pushes.wanted({one for people in asks.values() for one in people})
+        return {name: wanted.intersection(people) for name, people in asks.items()}
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
         """Return how many seconds something waits for what shall be told together with it."""

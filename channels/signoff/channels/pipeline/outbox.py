@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -35,6 +36,9 @@ MOST_ATTEMPTS: Final = 13
 
 _ROUNDS: Final = 20
 _POSTED_AT_ONCE: Final = 8
+
+_read: Final = lru_cache(maxsize=4 * BATCH)(read_approval)
+"""What the stages read comes several times: a batch is read again when it is committed."""
 
 Worker = Callable[[Sequence[Item]], Awaitable[None]]
 """Does the work of leased items; each is acknowledged, put back, or left to its lease."""
@@ -112,7 +116,7 @@ async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | 
             found[approval_id] = ApprovalNotFound(approval_id)
             continue
         try:
-            found[approval_id] = read_approval(*record)
+            found[approval_id] = _read(*record)
         except ValueError as error:
             found[approval_id] = error
     return found
@@ -176,7 +180,7 @@ async def commit_each(
                     most=most,
                 )
             )
-        problems = await ledger.commit_all(changes)
+        problems = await ledger.commit_together(changes)
         left = [
             item
             for item, problem in zip(this_round, problems, strict=True)

@@ -14,7 +14,7 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger import audit
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.channels.rest import shapes
+from signoff.channels.rest import PATH, shapes
 from signoff.channels.rest.approvals import make_approvals
 from signoff.channels.rest.auth import SCHEME, Anybody, Auditor, Entrance
 from signoff.channels.rest.document import document_of
@@ -28,7 +28,8 @@ from signoff.channels.rest.runs import make_runs
 from signoff.client import models
 from signoff.core.directory.people import Directory
 
-PATH: Final = "/api/v1"
+__all__ = ["PATH", "make_rest", "openapi_document"]
+
 LINES: Final = "application/jsonl"
 
 _ABOUT: Final = """\

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from signoff.broker.decisions import Decisions, Extras
 from signoff.broker.ledger import listing
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.rest import bodies, shapes
 from signoff.channels.rest.auth import Decider, Reader, Withdrawer
 from signoff.channels.rest.idempotency_keys import once
@@ -85,6 +86,10 @@ class Wanted(Paging):
         """Return what says of a stored approval whether it may be one of them."""
         return self._search.filter_of_records(directory)
 
+    def words(self, directory: Directory) -> list[str]:
+        """Return the words that have to be in one of them."""
+        return self._search.words(directory)
+
     def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
         """Say whether an approval is one of them."""
         waits = one.state is State.PENDING and self.waiting_for in one.approvers
@@ -114,7 +119,15 @@ class Approvals:
         directory, now = self._decisions.directory, await self._ledger.now()
 
         may_be = wanted.filter_of_records(directory)
-        listed = partial(listing.approvals, self._ledger, index=index, rising=rising, may_be=may_be)
+        among = await SearchIndex(self._ledger).candidates(wanted.words(directory))
+        listed = partial(
+            listing.approvals,
+            self._ledger,
+            index=index,
+            rising=rising,
+            may_be=may_be,
+            among=among,
+        )
 
         def keep(one: Approval) -> bool:
             return access.sees(one, directory) and wanted.fits(one, directory, now)

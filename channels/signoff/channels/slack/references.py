@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from signoff.core.payloads.digest import short_digest
+
 CARD: Final = "signoff_card"
 """The event type of the metadata of our messages."""
 
@@ -38,7 +40,6 @@ REQUESTS: Final = "signoff.requests"
 OPEN: Final = "signoff.open"
 """A button that is a link; Slack tells of the click, and there is nothing to do."""
 
-_DIGEST: Final = 16
 _CHOICE_PARTS: Final = 2
 
 
@@ -61,7 +62,7 @@ class Reference(BaseModel):
 
     def is_of(self, digest: str) -> bool:
         """Say whether this is what was shown under a digest."""
-        return bool(self.digest) and short(digest) == self.digest
+        return bool(self.digest) and short_digest(digest) == self.digest
 
     def text(self) -> str:
         """Return it as Slack carries it: under 2,000 characters, for a button's value."""
@@ -95,11 +96,6 @@ class Receipt(NamedTuple):
     def __str__(self) -> str:
         """Return it as the ledger keeps it."""
         return f"{self.channel}/{self.ts}"
-
-
-def short(digest: str) -> str:
-    """Return the part of a digest that people can compare."""
-    return digest.removeprefix("sha256:")[:_DIGEST]
 
 
 def read_reference(text: str) -> Reference | None:

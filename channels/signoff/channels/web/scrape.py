@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Router
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import handover, metrics
@@ -22,9 +24,7 @@ _PATIENCE: Final = 5.0
 """Seconds in which the ledger has to answer; scrapers give up after ten."""
 
 
-def make_metrics_router(
-    ledger: Ledger, found: Metrics, known: Known, *, token: str = ""
-) -> APIRouter:
+def make_metrics_router(ledger: Ledger, found: Metrics, known: Known, *, token: str = "") -> Router:
     """Return the route.
 
     Args:
@@ -34,9 +34,8 @@ def make_metrics_router(
         known: What the settings name.
         token: What scrapers have to send, "" for nothing.
     """
-    router = APIRouter()
+    router = Router()
 
-    @router.get("/metrics", include_in_schema=False)
     async def scrape(request: Request) -> Response:
         if not is_allowed(request.headers.get("authorization", ""), token):
             raise Problem(
@@ -50,6 +49,7 @@ def make_metrics_router(
         body, media_type = found.text(request.headers.get("accept", ""), samples)
         return Response(body, headers={"Content-Type": media_type})
 
+    router.add_route("/metrics", scrape)
     return router
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from signoff.broker import stages
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import DEAD, Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.base.errors import Conflict
 
@@ -33,7 +33,9 @@ class Letter:
 
 async def letters(ledger: Ledger, hook: str) -> list[Letter]:
     """Return what a webhook has not taken, the oldest first."""
-    keys = await ledger.store.keys(f"dead:{stages.webhook(hook)}:", "string")
+    start = f"{stages.webhook(hook)}:"
+    names = [one for one in await ledger.store.members(DEAD) if one.startswith(start)]
+    keys = [f"{DEAD}:{one}" for one in names]
     found = []
     for key, record in zip(keys, await ledger.store.read(keys), strict=True):
         if record is not None:
@@ -47,7 +49,8 @@ async def replay(ledger: Ledger, hook: str) -> int:
     """Send what a webhook has not taken once more, with all its attempts; return how many."""
     count = 0
     for one in await letters(ledger, hook):
-        change = Change().put_raw(one.key, "", was=one.version)
+        name = one.key.removeprefix(f"{DEAD}:")
+        change = Change().put_raw(one.key, "", was=one.version, drop=[(DEAD, name, 0)])
         try:
             await ledger.commit(change.send_raw(stages.webhook(hook), one.id, one.body))
         except Conflict:

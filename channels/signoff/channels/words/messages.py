@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import cache, partial
 from importlib import resources
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined, Template, meta
 
 from signoff.core.approvals.answers import refusal_of_input
 from signoff.core.approvals.approval import Approval, Kind, State
@@ -48,21 +48,35 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A message of the file: the templates of its headline and of its paragraphs."""
+    """A message of the file.
+
+    Attributes:
+        headline: The template of its headline.
+        paragraphs: Those of its paragraphs.
+        example: An answer that would work.
+        names: What the templates name.
+    """
 
     headline: Template
     paragraphs: tuple[Template, ...]
     example: str
+    names: frozenset[str]
 
-    def render(self, context: Mapping[str, object]) -> Words:
-        paragraphs = (one.render(context).strip() for one in self.paragraphs)
-        headline = self.headline.render(context).strip()
+    def render(self, values: dict[str, object]) -> Words:
+        # One context for all: to make one takes longer than to render most paragraphs.
+        context = self.headline.new_context(values)
+        headline, *paragraphs = (
+            "".join(one.root_render_func(context)).strip()
+            for one in (self.headline, *self.paragraphs)
+        )
         return Words(headline, "\n\n".join(filter(None, paragraphs)), self.example)
 
 
 # Mail and pages escape it themselves, and Slack shows it as plain text.
 _STRICT: Final = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
 _LENIENT: Final = Environment(autoescape=False)  # noqa: S701
+# No sentence calls Jinja's own functions, and each rendering would copy them.
+_STRICT.globals.clear()
 
 
 # Each is compiled when it is first said: all of them would keep every command waiting.
@@ -82,14 +96,11 @@ def sentence(file: str, table: str, name: str) -> Template | None:
 @cache
 def _message(name: str) -> _Message:
     message = _tables("messages.toml")[name]
-    return _Message(
-        _STRICT.from_string(" ".join(message.get("headline", "").split())),
-        tuple(
-            _STRICT.from_string(" ".join(paragraph.split()))
-            for paragraph in message.get("text", "").split("\n\n")
-        ),
-        message.get("example", ""),
-    )
+    texts = [message.get("headline", ""), *message.get("text", "").split("\n\n")]
+    parsed = [_STRICT.parse(" ".join(one.split())) for one in texts]
+    headline, *paragraphs = (_STRICT.from_string(one) for one in parsed)
+    names = frozenset().union(*map(meta.find_undeclared_variables, parsed))
+    return _Message(headline, tuple(paragraphs), message.get("example", ""), names)
 
 
 @cache
@@ -118,37 +129,33 @@ def say(
         example: An answer that would work, "" for that of the message.
         values: What else the templates name. Text of others has to be harmless: see `harmless`.
     """
-    title = _title(approval, directory, reader)
-    it, zone = topic(approval), directory.zone_of(reader)
-    at = partial(moment, zone=zone)
-    until = at(approval.deadline)
-    so_far = progress(approval, directory)
+    message, at = _message(name), partial(moment, zone=directory.zone_of(reader))
+    title, it = _title(approval, directory, reader), topic(approval)
     shown = "it" if title else it
     asks_input = approval.kind is Kind.INPUT
-    words = _message(name).render(
-        {
-            "approval": approval,
-            "decision": approval.decision,
-            "titled": bool(title),
-            "it": shown,
-            # The name of a tool stays as it is.
-            "It": f"{shown[:1].upper()}{shown[1:]}" if title or asks_input else shown,
-            "about": title or it,
-            "verb": _verb(approval),
-            "yes": approval.state is State.APPROVED,
-            "asks_input": asks_input,
-            "ends_run": asks_input and refusal_of_input(approval.call, "no") is None,
-            "moment": at,
-            "until": until,
-            "open_until": f"It is open until {until}." if until else "",
-            "since": at(approval.since),
-            "so_far": f"So far {so_far}." if so_far else "",
-            "level": _level(approval, directory),
-            "requester": called(approval.origin.user, directory),
-            "said": quoted(approval.comments[-1].text) if approval.comments else "",
-            **values,
-        }
-    )
+    could_name: dict[str, Callable[[], object]] = {
+        "approval": lambda: approval,
+        "decision": lambda: approval.decision,
+        "titled": lambda: bool(title),
+        "it": lambda: shown,
+        # The name of a tool stays as it is.
+        "It": lambda: f"{shown[:1].upper()}{shown[1:]}" if title or asks_input else shown,
+        "about": lambda: title or it,
+        "verb": lambda: _verb(approval),
+        "yes": lambda: approval.state is State.APPROVED,
+        "asks_input": lambda: asks_input,
+        "ends_run": lambda: asks_input and refusal_of_input(approval.call, "no") is None,
+        "moment": lambda: at,
+        "until": lambda: at(approval.deadline),
+        "open_until": lambda: _sentence("It is open until", at(approval.deadline)),
+        "since": lambda: at(approval.since),
+        "so_far": lambda: _sentence("So far", progress(approval, directory)),
+        "level": lambda: _level(approval, directory),
+        "requester": lambda: called(approval.origin.user, directory),
+        "said": lambda: quoted(approval.comments[-1].text) if approval.comments else "",
+    }
+    named_here = {key: make() for key, make in could_name.items() if key in message.names}
+    words = message.render({**named_here, **values})
     return replace(words, title=title, example=example or words.example)
 
 
@@ -213,6 +220,10 @@ def _title(approval: Approval, directory: Directory, reader: str) -> str:
         return ""
     shape = card(approval, directory)
     return shape.title if shape.titled else ""
+
+
+def _sentence(start: str, rest: str) -> str:
+    return f"{start} {rest}." if rest else ""
 
 
 def _verb(approval: Approval) -> str:

@@ -84,12 +84,14 @@ def outcome(
         name = "decided_by_others"
     else:
         name = "over"
+    stated = _stated(approval, decision, directory)
     return say(
         name,
         approval,
         directory,
         person if reader is None else reader,
-        **_stated(approval, decision, directory),
+        **stated,
+        follows=say("follows", approval, directory, **stated).text,
         deciders=_deciders(approval, person, directory),
     )
 
@@ -237,11 +239,11 @@ def status(
     is_known = directory.get(reader) is not None
     if not is_known:
         approval = _without_values(approval)
+    if milestone is Milestone.RAN and is_known:
+        return result(approval, "", remarks, directory, reader=reader)
     end = outcome(approval, "", directory, reader=reader)
     if milestone is Milestone.ENDED:
         return end
-    if milestone is Milestone.RAN and is_known:
-        return result(approval, "", remarks, directory, reader=reader)
     return say(
         _STATUS.get(milestone, "status_waits"),
         approval,
@@ -315,7 +317,7 @@ def _without_values(approval: Approval) -> Approval:
 
 
 def _stated(approval: Approval, decision: Decision | None, directory: Directory) -> dict[str, str]:
-    """Return the reason and the values of a decision, in words, and what happens now."""
+    """Return the reason and the values of a decision, each alone and all of them in words."""
     parts = {"reason": "", "values": "", "wanted": ""}
     if decision is not None:
         parts["reason"] = one_line(decision.reason)[:_LONGEST_REASON]
@@ -324,9 +326,8 @@ def _stated(approval: Approval, decision: Decision | None, directory: Directory)
             parts["values"] = shortened(given, _LONGEST_WORD)
         if decision.proposal is not None:
             parts["wanted"] = _wanted(approval, decision.proposal)
-    given = say("given", approval, directory, **parts).text
-    follows = say("follows", approval, directory, **parts).text
-    return {**parts, "given": given, "follows": follows}
+    given = say("given", approval, directory, **parts).text if any(parts.values()) else ""
+    return {**parts, "given": given}
 
 
 def _wanted(approval: Approval, proposal: dict[str, JsonValue]) -> str:

@@ -34,10 +34,10 @@ def show(
     if as_jws:
         say(receipt)
         return
-    from joserfc import jws  # noqa: PLC0415 -- help must not wait for cryptography
+    from signoff.broker.ed25519 import contents  # noqa: PLC0415 -- help must not wait for it
 
-    found = jws.extract_compact(receipt.encode())
-    write_json({"header": found.headers(), "payload": json.loads(found.payload)})
+    header, payload = contents(receipt)
+    write_json({"header": header, "payload": json.loads(payload)})
 
 
 @app.command()
@@ -83,12 +83,11 @@ def new_key(ctx: typer.Context) -> None:
 
     Give the public keys to the workers first, and the private key to gateway and channels then.
     """
-    from joserfc.jwk import OKPKey  # noqa: PLC0415
-
+    from signoff.broker.ed25519 import Key  # noqa: PLC0415
     from signoff.broker.receipts import key_text, keys_text  # noqa: PLC0415
     from signoff.cli.composition.receipts import public_keys  # noqa: PLC0415
 
-    key = OKPKey.generate_key("Ed25519", private=True)
+    key = Key.generate()
     say(f"SIGNOFF_RECEIPTS__PRIVATE_KEY='{key_text(key, private=True)}'")
     say(f"SIGNOFF_RECEIPTS__PUBLIC_KEYS='{keys_text([*public_keys(settings_of(ctx)), key])}'")
 
@@ -99,11 +98,10 @@ def rotate(ctx: typer.Context) -> None:
 
     Restart gateway and channels to sign with it. Running workers find the public key themselves.
     """
-    from signoff.broker.receipts import kid_of  # noqa: PLC0415
     from signoff.cli.composition import receipts  # noqa: PLC0415
 
     key = receipts.rotate(settings_of(ctx))
-    say(f"The new key is {kid_of(key)}. Restart gateway and channels.")
+    say(f"The new key is {key.kid}. Restart gateway and channels.")
 
 
 async def _approval(decisions: Decisions, approval_id: str) -> Approval:

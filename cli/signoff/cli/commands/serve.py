@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from signoff.cli.boundary import REFUSED
-from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
+from signoff.cli.commands.session import (
+    Json,
+    config_of,
+    settings_of,
+    with_decisions,
+    write_json,
+)
 from signoff.cli.composition.kinds import KINDS
+from signoff.cli.start import start
 from signoff.cli.terminal import say
-
-if TYPE_CHECKING:
-    from signoff.cli.config.settings import Settings
 
 
 def worker(
@@ -25,34 +29,17 @@ def worker(
     ] = None,
 ) -> None:
     """Run agents: start runs, and resume them after their decisions."""
-    settings = _own_settings(ctx, "worker")
-    from signoff.cli.processes import run_worker  # noqa: PLC0415 -- Celery, and then ADK
-
-    raise typer.Exit(run_worker(settings, app or ()))
+    raise typer.Exit(start("worker", config_of(ctx), app or ()))
 
 
 def channels(ctx: typer.Context) -> None:
     """Route and deliver requests, read replies, and run the timers."""
-    settings = _own_settings(ctx, "channels")
-    from signoff.cli.processes import run_channels  # noqa: PLC0415
-
-    raise typer.Exit(run_channels(settings))
+    raise typer.Exit(start("channels", config_of(ctx)))
 
 
 def gateway(ctx: typer.Context) -> None:
     """Receive mail, clicks and API calls, and serve the inbox page and the health checks."""
-    settings = _own_settings(ctx, "gateway")
-    from signoff.cli.gateway import run_gateway  # noqa: PLC0415
-
-    raise typer.Exit(run_gateway(settings))
-
-
-def _own_settings(ctx: typer.Context, kind: str) -> Settings:
-    """Return the settings of a kind of process, in a process that has nothing else."""
-    from signoff.cli.composition.credentials import drop_foreign_secrets  # noqa: PLC0415
-
-    drop_foreign_secrets(kind)
-    return settings_of(ctx, kind)
+    raise typer.Exit(start("gateway", config_of(ctx)))
 
 
 def up(

@@ -36,6 +36,12 @@ class Session:
     config: Path | None = None
 
 
+def config_of(ctx: typer.Context) -> Path | None:
+    """Return the file of ``--config``."""
+    session = ctx.find_root().obj
+    return session.config if isinstance(session, Session) else None
+
+
 def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     """Read the settings of this call, once, and send warnings to standard error.
 
@@ -50,11 +56,9 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415
 
-    root = ctx.find_root()
-    known: dict[str, Settings] = root.meta.setdefault(__name__, {})
+    known: dict[str, Settings] = ctx.find_root().meta.setdefault(__name__, {})
     if kind not in known:
-        config = root.obj.config if isinstance(root.obj, Session) else None
-        known[kind] = load_settings(config, kind)
+        known[kind] = load_settings(config_of(ctx), kind)
         log.configure(LogSettings(level="warning", redact=known[kind].logging.redact))
     return known[kind]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import FastAPI
-
 from signoff.channels.aap.app import PATH, make_aap
 from signoff.channels.aap.notifications import Notifier, Receivers
 from signoff.channels.aap.requests import Requests
+from signoff.channels.gateway import Gateway
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
@@ -31,7 +30,7 @@ class ServedAap:
         """Decide by the policies of other settings from now on."""
         self._router.follow(fresh.policies, fresh.default)
 
-    def mount(self, app: FastAPI) -> None:
+    def mount(self, app: Gateway) -> None:
         """Put the routes into the gateway."""
         parts, settings = self._parts, self._parts.settings
         requests = Requests(

@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import httpx
-from fastapi import FastAPI
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
+from signoff.channels.gateway import Gateway
 from signoff.cli.composition.parts import Parts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SPARE = 16
 
 
-def serve_adk(app: FastAPI, parts: Parts, stack: AsyncExitStack) -> None:
+def serve_adk(app: Gateway, parts: Parts, stack: AsyncExitStack) -> None:
     """Add the routes of an ADK API server to the gateway.
 
     Args:

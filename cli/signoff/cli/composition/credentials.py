@@ -59,6 +59,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "slack.app_token",
         "slack.signing_secret",
         "inbox.secret_key",
+        "inbox.push.private_key",
         "receipts",
         "metrics",
     ),

@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
-
 from signoff.channels.custom import added_routes
 from signoff.channels.email.inbound.webhook import make_mail_router
-from signoff.channels.gateway import Listener, make_gateway
+from signoff.channels.gateway import Gateway, Listener, make_gateway
+from signoff.channels.rest import PATH
+from signoff.channels.web.later import Later
 from signoff.cli.composition.monitoring import known
 from signoff.cli.composition.parts import Parts
 from signoff.cli.composition.slack import slack_inbound
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from signoff.broker.monitoring.exposition import Metrics
     from signoff.channels.email.inbound.server import MailServer
     from signoff.cli.config.settings import Settings
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 def assemble(
     parts: Parts, found: Metrics | None = None, *more: Listener
-) -> tuple[FastAPI, MailServer | None]:
+) -> tuple[Gateway, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
     Args:
@@ -48,10 +50,7 @@ def assemble(
         app.include_router(router)
     app.include_router(make_mail_router(settings.email.webhook, parts.ledger))
     if settings.gateway.api:
-        from signoff.channels.rest.app import PATH, make_rest  # noqa: PLC0415
-
-        rate = settings.gateway.rate
-        app.mount(PATH, make_rest(parts.decisions, partial(_is_app, settings), rate=rate))
+        app.mount(PATH, Later(partial(_rest, parts)))
     if settings.inbox.url:
         from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
 
@@ -62,6 +61,13 @@ def assemble(
         token = settings.metrics.token.get_secret_value()
         app.include_router(make_metrics_router(parts.ledger, found, known(settings), token=token))
     return app, mail
+
+
+def _rest(parts: Parts) -> ASGIApp:
+    from signoff.channels.rest.app import make_rest  # noqa: PLC0415 -- many gateways serve none
+
+    settings = parts.settings
+    return make_rest(parts.decisions, partial(_is_app, settings), rate=settings.gateway.rate)
 
 
 def _is_app(settings: Settings, name: str) -> bool:

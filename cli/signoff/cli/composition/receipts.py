@@ -6,8 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from joserfc.jwk import OKPKey
-
+from signoff.broker.ed25519 import Key
 from signoff.broker.receipts import Receipts, key_text, keys_text, read_key, read_keys
 from signoff.broker.server.private import private_folder, private_text
 from signoff.cli.config.settings import Settings
@@ -42,7 +41,7 @@ def public_file(settings: Settings) -> Path:
     return settings.state_folder / "receipts" / "public" / "keys.json"
 
 
-def private_key(settings: Settings) -> OKPKey:
+def private_key(settings: Settings) -> Key:
     """Return the key to sign with; it is made where there is none.
 
     Raises:
@@ -66,7 +65,7 @@ def private_key(settings: Settings) -> OKPKey:
     return key
 
 
-def public_keys(settings: Settings) -> list[OKPKey]:
+def public_keys(settings: Settings) -> list[Key]:
     """Return the keys to verify with, none where none was made yet.
 
     Raises:
@@ -82,7 +81,7 @@ def public_keys(settings: Settings) -> list[OKPKey]:
         raise ConfigError(f"it cannot be read: {error}", key=place) from error
 
 
-def _publish(settings: Settings, key: OKPKey) -> None:
+def _publish(settings: Settings, key: Key) -> None:
     """Add a key to the file of public keys, if the settings do not have them.
 
     Raises:
@@ -98,7 +97,7 @@ def _publish(settings: Settings, key: OKPKey) -> None:
         private_text(file, text)
 
 
-def rotate(settings: Settings) -> OKPKey:
+def rotate(settings: Settings) -> Key:
     """Make another key in the folder; what the earlier one has signed stays verifiable.
 
     Raises:
@@ -111,7 +110,7 @@ def rotate(settings: Settings) -> OKPKey:
             key="receipts.private_key",
         )
     private_key(settings)
-    key = OKPKey.generate_key("Ed25519", private=True)
+    key = Key.generate()
     _publish(settings, key)
     private_text(private_file(settings), key_text(key, private=True))
     return key
@@ -122,7 +121,7 @@ def _make(settings: Settings, file: Path) -> None:
     private_folder(settings.state_folder)
     private_folder(file.parent)
     part = file.with_name(f"{os.getpid()}.part")
-    key = OKPKey.generate_key("Ed25519", private=True)
+    key = Key.generate()
     private_text(part, key_text(key, private=True))
     try:
         os.link(part, file)
@@ -132,7 +131,7 @@ def _make(settings: Settings, file: Path) -> None:
         part.unlink()
 
 
-def _private(text: str, place: str) -> OKPKey:
+def _private(text: str, place: str) -> Key:
     try:
         key = read_key(text)
     except ValueError as error:

@@ -13,7 +13,7 @@ from signoff.cli.config.settings import Settings
 from signoff.core.routing.resolve import SLACK_GROUP
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
+    from starlette.routing import Router
 
     from signoff.channels.gateway import Listener
     from signoff.channels.slack.groups import GroupKeeper
@@ -30,7 +30,7 @@ class Taking(NamedTuple):
     """What takes clicks; `close` ends its connections once nothing more comes in."""
 
     listeners: list[Listener]
-    routers: list[APIRouter]
+    routers: list[Router]
     close: Callable[[], Awaitable[None]]
 
 

@@ -401,6 +401,16 @@ def _page(settings: Settings) -> Iterator[Found]:
         yield ("inbox", "secret_key"), defect(message, remedy)
 
 
+def _push(settings: Settings) -> Iterator[Found]:
+    if settings.inbox.push is not None and settings.inbox.notifies is None:
+        message = "there is no key to sign notifications with"
+        remedy = (
+            "Make one, keep it, and give it to each gateway and channels process: "
+            f"{export(('inbox', 'push', 'private_key'), _MAKE)}"
+        )
+        yield ("inbox", "push", "private_key"), defect(message, remedy)
+
+
 def _clicks(settings: Settings) -> Iterator[Found]:
     if settings.slack.enabled and not settings.slack.takes_clicks:
         message = "cards could be sent and no click taken"
@@ -527,6 +537,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _gateway: ("gateway",),
     _inbox: ("inbox.url", "email"),
     _page: ("inbox.secret_key",),
+    _push: ("inbox.push.private_key",),
     _places: (),
     _code: ("ces",),
     _metrics: ("metrics",),

@@ -230,13 +230,13 @@ async def _stay(stage: Stage, app: str) -> None:
     run = await submit(stage.decisions.ledger, app, MESSAGES[app], user=REQUESTER)
     await _until(stage, run.id, {What.DELIVERED})
     path, _ = await make_link(stage.ledger, MANAGER.id, how=How.LOCAL, to=f"{ROOT}/")
-    show.print(f"A second request waits for {MANAGER.name}. Their page; the link works once:")
-    show.print(f"{stage.page}{path}", soft_wrap=True)
-    show.print("Ctrl-C ends the demo.")
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, ended.set)
     try:
+        show.print(f"A second request waits for {MANAGER.name}. Their page; the link works once:")
+        show.print(f"{stage.page}{path}", soft_wrap=True)
+        show.print("Ctrl-C ends the demo.")
         await ended.wait()
     finally:
         loop.remove_signal_handler(signal.SIGINT)

@@ -12,6 +12,7 @@ from signoff.broker.directory.absences import People
 from signoff.broker.doorbells.celery import make_celery
 from signoff.broker.freezes import Freezes
 from signoff.broker.heartbeat import alive, states
+from signoff.broker.ledger.change import DEAD
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.server.health import redis_problems
@@ -235,8 +236,8 @@ async def _archive(ledger: Ledger, settings: Settings) -> list[Finding]:
 async def _left_lying(ledger: Ledger) -> list[Finding]:
     """Look for what nobody works on any more: a person has to."""
     findings = []
-    if dead := await ledger.store.keys("dead:", "string"):
-        text = f"{len(dead):,} given up after many attempts: the keys {dead[0]} … say why"
+    if dead := await ledger.store.members(DEAD):
+        text = f"{len(dead):,} given up after many attempts: the keys {DEAD}:{dead[0]} … say why"
         findings.append(Finding("dead letters", "warning", text))
     if mails := await in_quarantine(ledger):
         text = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -77,19 +78,29 @@ def main() -> None:
     """Answer one request on standard input."""
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answer:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        try:
-            from signoff.cli.doctor.agents import load_problems  # noqa: PLC0415 -- ADK
-            from signoff.worker.ces.rules import Rules  # noqa: PLC0415 -- part of it
-        except ModuleNotFoundError as error:
-            from signoff.cli.boundary import missing  # noqa: PLC0415 -- nothing else needs typer
-
-            if (remedy := missing(error)) is None:
-                raise
-            json.dump(f"{remedy}; workers need it", answer)
-            return
+        remedy = _import_adk()
         if request := sys.stdin.read():
+            from signoff.cli.doctor.agents import load_problems, of_adk  # noqa: PLC0415 -- slow
+
             folder, code = json.loads(request)
-            json.dump(load_problems(Path(folder), Rules.model_validate(code)), answer)
+            if remedy and of_adk(Path(folder)):
+                json.dump(f"{remedy}; workers need it", answer)
+            else:
+                json.dump(load_problems(Path(folder), code), answer)
+
+
+def _import_adk() -> str:
+    """Import ADK, while the settings are read; return what to do where it is not installed."""
+    try:
+        importlib.import_module("signoff.worker.adk.inspection")
+        importlib.import_module("signoff.worker.ces.rules")
+    except ModuleNotFoundError as error:
+        from signoff.cli.boundary import missing  # noqa: PLC0415 -- nothing else needs typer
+
+        if (remedy := missing(error)) is None:
+            raise
+        return remedy
+    return ""
 
 
 if __name__ == "__main__":

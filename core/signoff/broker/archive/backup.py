@@ -30,8 +30,9 @@ _FORMAT: Final = 1
 _PATIENCE: Final = 600
 _BATCH: Final = 500
 _MARK: Final = "restoring"
-_OF_PROCESSES: Final = ("lease:", "alive:", "done:", "probe:", _MARK)
-"""Keys of processes that are not there any more when a backup is restored."""
+_LEFT_OUT: Final = ("lease:", "alive:", "done:", "probe:", "search:", _MARK)
+"""Keys of processes that are not there any more when a backup is restored, and of an index that is
+made anew."""
 
 _ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1), "list": ("RPUSH", 1)}
 
@@ -223,7 +224,7 @@ async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Ke
     found = []
     for key, kind, ttl, value in rows:
         name = key.removeprefix(store.prefix)
-        if not name.startswith(_OF_PROCESSES):
+        if not name.startswith(_LEFT_OUT):
             expires = None if ttl < 0 else at + ttl
             whole = [value[0], [*before, *value[1]]] if name == "audit" else _ordered(kind, value)
             found.append(Key(name, kind, expires, whole))

@@ -30,8 +30,9 @@ from signoff.broker.archive.candidates import (
 from signoff.broker.archive.files import ArchiveFiles, Entry, Head, Record
 from signoff.broker.archive.redaction import Redaction
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.change import DEAD, Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.sessions import SessionRecords
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ErasureRefused
@@ -42,7 +43,15 @@ _SUFFIX: Final = "erased"
 _BATCH: Final = 100
 _LEASE: Final = 20.0
 _NAMED: Final = 5
-_EXPIRING: Final = ("bundle:", "dead:", "invitation:", "link:", "login:", "quarantine:", "token:")
+_EXPIRING: Final = (
+    "bundle:",
+    f"{DEAD}:",
+    "invitation:",
+    "link:",
+    "login:",
+    "quarantine:",
+    "token:",
+)
 """Records that expire on their own and may name somebody until then."""
 
 
@@ -116,6 +125,7 @@ async def erase(
         await recovered(ledger, files, hold)
     await _forget(ledger, redaction)
     await _forget_sessions(ledger, redaction)
+    await SearchIndex(ledger).drop()
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
     return Erased(redaction.placeholder, len(swaps), count)
 
@@ -230,14 +240,16 @@ async def _forget(ledger: Ledger, redaction: Redaction) -> None:
     turns = await store.keys("turns:", "zset")
     async with store.translated_client() as client:
         for name in redaction.names:
-            await client.delete(f"{store.prefix}epoch:{name}", f"{store.prefix}logins:{name}")
+            own = (f"{store.prefix}{kind}:{name}" for kind in ("epoch", "logins", "push"))
+            await client.delete(*own)
             for key in turns:
                 await client.zrem(store.prefix + key, name)
     for start in _EXPIRING:
         for key in await ledger.store.keys(start, "string"):
             record = await ledger.raw(key)
             if record is not None and any(_texts(record[1], redaction)):
-                await ledger.commit_all([Change().put_raw(key, "", was=record[0])])
+                drop = [(DEAD, key.removeprefix(f"{DEAD}:"), 0)] if start == f"{DEAD}:" else []
+                await ledger.commit_all([Change().put_raw(key, "", was=record[0], drop=drop)])
 
 
 async def _forget_sessions(ledger: Ledger, redaction: Redaction) -> None:

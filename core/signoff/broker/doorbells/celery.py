@@ -45,7 +45,8 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
         broker_url, sentinel = Sentinels.read(broker_url).for_celery()
         # By the scheme, because kombu goes by it when it tries another of the Sentinels.
         TRANSPORT_ALIASES["sentinel"] = "signoff.broker.doorbells.sentinels:Transport"
-    app = Celery(name, broker=broker_url, set_as_current=False)
+    # The usual fix-up is for Django, and has a whole worker imported.
+    app = Celery(name, broker=broker_url, set_as_current=False, fixups=[])
     app.conf.update(
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
@@ -18,13 +18,18 @@ from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
+from signoff.core.approvals.similar import answers, likeness
 from signoff.core.base.model import stored_json
 from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
+from signoff.core.policies.levels import Verdict
 
 FAR = 32_503_680_000_000
 """The score of what has no deadline: the year 3000, in milliseconds."""
+
+DEAD = "dead"
+"""The index of what was given up, and how the names of those records begin."""
 
 DEAD_LETTERS_KEPT = timedelta(days=90)
 """How long work that was given up can be looked at."""
@@ -99,7 +104,7 @@ def _standing(record: Approval) -> set[Entry]:
     """Return where an approval stands by its state."""
     if record.state is not State.PENDING:
         ended = record.decision.at if record.decision else record.opened_at
-        found = {("decided", record.id, to_us(ended)), *_proposals(record)}
+        found = {("decided", record.id, to_us(ended)), *_proposals(record), *_answered(record)}
         if record.decision and record.decision.grant:
             found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
         return found
@@ -118,15 +123,39 @@ def scope_key(app: str, tool: str, user: str) -> str:
     return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
+@lru_cache(maxsize=4096)
 def requests_key(identity: str) -> str:
     """Return the index of what somebody has asked for under one of their identities."""
     text = identity_key(identity).encode("utf-8", "backslashreplace")
     return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
+def similar_key(person: str, approval: Approval, *, rejected: bool = False) -> str:
+    """Return the index of what somebody has decided that is like an approval.
+
+    Args:
+        person: Their id.
+        approval: The approval.
+        rejected: Whether only those that they have rejected.
+    """
+    text = "\0".join((person, *likeness(approval))).encode("utf-8", "backslashreplace")
+    return f"similar:{hashlib.sha256(text).hexdigest()[:32]}" + (":no" if rejected else "")
+
+
 def proposal_key(origin: Origin, digest: str) -> str:
     """Return how the index of proposals finds the rejections that proposed a call of a session."""
     return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
+
+
+def _answered(approval: Approval) -> set[Entry]:
+    """Return where an ended approval stands among what people have decided of its like."""
+    found: set[Entry] = set()
+    for person, verdict in answers(approval).items():
+        at = to_us(approval.decision.at if approval.decision else approval.opened_at)
+        found.add((similar_key(person, approval), approval.id, at))
+        if verdict is Verdict.REJECT:
+            found.add((similar_key(person, approval, rejected=True), approval.id, at))
+    return found
 
 
 def _proposals(approval: Approval) -> set[Entry]:
@@ -243,7 +272,8 @@ class Change:
     def put_dead(self, stage: str, name: str, letter: Mapping[str, Any]) -> Self:
         """Keep work of a stage that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
         self.count(metrics.DEAD_LETTERS, stage)
-        return self.put_raw(f"dead:{stage}:{name}", json.dumps(letter), ttl=DEAD_LETTERS_KEPT)
+        key, text, name = f"{DEAD}:{stage}:{name}", json.dumps(letter), f"{stage}:{name}"
+        return self.put_raw(key, text, ttl=DEAD_LETTERS_KEPT, add=[(DEAD, name, 0)])
 
     @property
     def new_records(self) -> list[str]:
@@ -368,6 +398,42 @@ class Change:
             {"stage": item.stage, "id": item.id, "token": item.token, "after": after_ms}
         )
         return self
+
+
+def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change]]:
+    """Yield neighbours that can be one commit: `joined` says how.
+
+    They write different records, and depend on nothing but the versions of these and on the leases
+    of their items.
+    """
+    group: list[Change] = []
+    written: set[object] = set()
+    for one in changes:
+        own = {write["key"] for write in one.writes}
+        alone = bool(one.until or one.fences or one.starts)
+        if group and (alone or written & own or len(group) == most):
+            yield group
+            group, written = [], set()
+        group.append(one)
+        written |= own
+        if alone:
+            yield group
+            group, written = [], set()
+    if group:
+        yield group
+
+
+def joined(group: Sequence[Change]) -> Change:
+    """Return one change that does what several do, all of it or nothing; see `groups`."""
+    if len(group) == 1:
+        return group[0]
+    return Change(
+        writes=[one for change in group for one in change.writes],
+        items=[one for change in group for one in change.items],
+        acks=[one for change in group for one in change.acks],
+        audit=[one for change in group for one in change.audit],
+        samples=[one for change in group for one in change.samples],
+    )
 
 
 def entry_hash(event: Event) -> str:

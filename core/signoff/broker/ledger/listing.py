@@ -143,6 +143,7 @@ async def approvals(
     rising: bool = False,
     by: str = "",
     may_be: Callable[[str], bool] = bool,
+    among: Sequence[str] | None = None,
 ) -> list[tuple[Place, Approval | None]]:
     """Return approvals of an index with their places, the newest first.
 
@@ -155,6 +156,7 @@ async def approvals(
         rising: Whether the oldest comes first.
         by: Another index to order them by; see `Store.behind`.
         may_be: Says of the text of a record whether it is to be read.
+        among: Only these ids; see `SearchIndex.candidates`.
 
     Returns:
         As many places as there are up to the limit; None beside one whose record is gone, cannot
@@ -163,7 +165,11 @@ async def approvals(
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    found = await ledger.store.behind(index, before=before, limit=limit, rising=rising, by=by)
+    if among is None:
+        found = await ledger.store.behind(index, before=before, limit=limit, rising=rising, by=by)
+    else:
+        found = await _of_these(ledger, among, index, by)
+        found = _behind(found, before=before, rising=rising)[:limit]
     return await _listed(ledger, "approval", found, legible_approval, may_be)
 
 
@@ -175,13 +181,33 @@ async def requests(
     limit: int,
     rising: bool = False,
     may_be: Callable[[str], bool] = bool,
+    among: Sequence[str] | None = None,
 ) -> list[tuple[Place, Approval | None]]:
     """Return what somebody has asked for under any identity, as `approvals` returns approvals."""
     found: list[tuple[int, str]] = []
     for key in {requests_key(one) for one in (person.id, person.email, *person.aliases)}:
-        found += await ledger.store.behind(key, before=before, limit=limit, rising=rising)
-    found.sort(reverse=not rising)
+        if among is None:
+            found += await ledger.store.behind(key, before=before, limit=limit, rising=rising)
+        else:
+            found += await _of_these(ledger, among, key)
+    found = _behind(found, before=before, rising=rising)
     return await _listed(ledger, "approval", found[:limit], legible_approval, may_be)
+
+
+async def _of_these(
+    ledger: Ledger, ids: Sequence[str], index: str, by: str = ""
+) -> list[tuple[int, str]]:
+    """Return scores and ids of those that are in an index; another one says the scores."""
+    scores = await ledger.store.scores(index, ids)
+    found = [(int(score), one) for one, score in zip(ids, scores, strict=True) if score is not None]
+    return await _of_these(ledger, [one for _, one in found], by) if by else found
+
+
+def _behind(
+    found: Sequence[tuple[int, str]], *, before: Place | None, rising: bool
+) -> list[tuple[int, str]]:
+    rest = [one for one in found if before is None or (one > before if rising else one < before)]
+    return sorted(rest, reverse=not rising)
 
 
 async def runs(

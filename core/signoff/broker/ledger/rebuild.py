@@ -14,6 +14,7 @@ from signoff.broker.ledger import audit
 from signoff.broker.ledger.change import Change, Record, entries
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.ledger.store import to_ms
 from signoff.core.approvals.run import Run
 
@@ -41,9 +42,14 @@ _MANY = {
     "queue": "approval",
     "requests": "approval",
     "uses": "approval",
+    "similar": "approval",
     "scope": "grant",
 }
 """Indexes of which there are many, by how their names begin."""
+
+
+_NOTES = ("dead", "stuck")
+"""Indexes of records that say why something was not done."""
 
 
 async def rebuild(ledger: Ledger) -> int:
@@ -67,6 +73,10 @@ async def rebuild(ledger: Ledger) -> int:
     await _index_outboxes(ledger)
     await _index_trails(ledger)
     await _index_quarantine(ledger)
+    await _index_notes(ledger)
+    index = SearchIndex(ledger)
+    await index.drop()
+    await index.extend()
     return count
 
 
@@ -146,6 +156,15 @@ async def _index_trails(ledger: Ledger) -> None:
             calls.clear()
     if calls:
         await ledger.store.scripts("trail", calls)
+
+
+async def _index_notes(ledger: Ledger) -> None:
+    """Index what was given up, and what has failed; who looks whether the rest expired drops it."""
+    prefix = ledger.store.prefix
+    for index in _NOTES:
+        for key in await ledger.store.keys(f"{index}:", "string"):
+            async with ledger.store.translated_client() as client:
+                await client.zadd(prefix + index, {key.removeprefix(f"{index}:"): 0})
 
 
 async def _index_quarantine(ledger: Ledger) -> None:

@@ -3,8 +3,8 @@
 -- ARGV[5] 'up' for the lowest score first, 'down' for the highest
 -- ARGV[6] another index: only what is there as well, and its scores count; '' for none
 -- ARGV[3] is "" for the beginning. Returns {member, score, member, score, ...}.
-local key, most, found = KEYS[1] .. ARGV[1], tonumber(ARGV[2]), {}
-local up = ARGV[5] == 'up'
+local key, most, up = KEYS[1] .. ARGV[1], tonumber(ARGV[2]), ARGV[5] == 'up'
+local CHUNK = 200
 
 -- As the index orders equal scores: by bytes, where Lua's own < goes by the server's locale.
 local function less(a, b)
@@ -14,20 +14,75 @@ local function less(a, b)
   return #a < #b
 end
 
-local function behind(member)
-  if up then return less(ARGV[4], member) end
-  return less(member, ARGV[4])
+local function behind(member, place)
+  if up then return less(place, member) end
+  return less(member, place)
 end
 
-if ARGV[6] ~= '' then
-  local both = redis.call('ZINTER', 2, key, KEYS[1] .. ARGV[6], 'WEIGHTS', 0, 1, 'WITHSCORES')
-  local place, begun = tonumber(ARGV[3]), ARGV[3] == ''
+local function zrange(index, from, to, ...)
+  if up then return redis.call('ZRANGE', index, from, to, ...) end
+  return redis.call('ZRANGE', index, from, to, 'REV', ...)
+end
+
+-- Up to `left` members with their scores, from behind a place on; score "" is the beginning.
+local function read(index, score, member, left)
+  if score == '' then return zrange(index, 0, left - 1, 'WITHSCORES') end
+  local now = redis.call('ZSCORE', index, member)
+  if now and tonumber(now) == tonumber(score) then
+    local rank = redis.call(up and 'ZRANK' or 'ZREVRANK', index, member)
+    return zrange(index, rank + 1, rank + left, 'WITHSCORES')
+  end
+  -- It has gone from there: the place is between those of the same score.
+  local found = {}
+  for _, one in ipairs(zrange(index, score, score, 'BYSCORE')) do
+    if behind(one, member) and #found < 2 * left then
+      found[#found + 1] = one
+      found[#found + 1] = score
+    end
+  end
+  left = left - #found / 2
+  if left > 0 then
+    local edge = up and '+inf' or '-inf'
+    local rest = zrange(index, '(' .. score, edge, 'BYSCORE', 'LIMIT', 0, left, 'WITHSCORES')
+    for _, one in ipairs(rest) do found[#found + 1] = one end
+  end
+  return found
+end
+
+if ARGV[6] == '' then return read(key, ARGV[3], ARGV[4], most) end
+local by = KEYS[1] .. ARGV[6]
+
+-- In the order of the other index, until enough are found that are in both. nil: they are rare.
+local function walk(steps)
+  local found, score, member = {}, ARGV[3], ARGV[4]
+  while steps > 0 do
+    local some = read(by, score, member, CHUNK)
+    if #some == 0 then return found end
+    local members = {}
+    for i = 1, #some, 2 do members[#members + 1] = some[i] end
+    for i, there in ipairs(redis.call('ZMSCORE', key, unpack(members))) do
+      if there then
+        found[#found + 1] = some[2 * i - 1]
+        found[#found + 1] = some[2 * i]
+        if #found == 2 * most then return found end
+      end
+    end
+    if #members < CHUNK then return found end
+    member, score, steps = some[#some - 1], some[#some], steps - CHUNK
+  end
+end
+
+-- All that are in both, of which most are dropped: as dear as the smaller index is long.
+local function cross()
+  local found, begun = {}, ARGV[3] == ''
+  local both = redis.call('ZINTER', 2, key, by, 'WEIGHTS', 0, 1, 'WITHSCORES')
+  local place = tonumber(ARGV[3])
   local from, to, step = #both - 1, 1, -2
   if up then from, to, step = 1, #both - 1, 2 end
   for i = from, to, step do
     if not begun then
       local score = tonumber(both[i + 1])
-      if score == place then begun = behind(both[i]) else begun = (score > place) == up end
+      if score == place then begun = behind(both[i], ARGV[4]) else begun = (score > place) == up end
     end
     if begun then
       found[#found + 1] = both[i]
@@ -38,25 +93,8 @@ if ARGV[6] ~= '' then
   return found
 end
 
-local edge = up and '-inf' or '+inf'
-local function range(from, to, ...)
-  if up then return redis.call('ZRANGE', key, from, to, 'BYSCORE', ...) end
-  return redis.call('ZRANGE', key, from, to, 'BYSCORE', 'REV', ...)
-end
-
-if ARGV[3] ~= '' then
-  edge = '(' .. ARGV[3]
-  for _, member in ipairs(range(ARGV[3], ARGV[3])) do
-    if behind(member) and #found < 2 * most then
-      found[#found + 1] = member
-      found[#found + 1] = ARGV[3]
-    end
-  end
-end
-local left = most - #found / 2
-if left > 0 then
-  for _, one in ipairs(range(edge, up and '+inf' or '-inf', 'LIMIT', 0, left, 'WITHSCORES')) do
-    found[#found + 1] = one
-  end
-end
-return found
+local few, many = redis.call('ZCARD', key), redis.call('ZCARD', by)
+if few == 0 then return {} end
+-- Where they stand evenly among the others, a quarter of these steps is enough.
+local steps = 4 * most * many / few
+return steps < math.min(few, many) and walk(steps) or cross()

@@ -33,6 +33,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "requests:*": _ALL,
     "sessions": _ALL,
     "proposals": _ALL,
+    "search:*": _ALL,
     # Sessions of agents; the channels process ends those that are over.
     "session:*": _ALL,
     "history:*": _ALL,
@@ -43,6 +44,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "grants": _ROUTING,
     "scope:*": _ROUTING,
     "uses:*": _ALL,
+    "similar:*": _ALL,
     "allowance:*": _ROUTING,
     # Code that waits, and what was sent to agents elsewhere.
     "snapshot:*": "W",
@@ -63,7 +65,9 @@ FAMILIES: Final[Mapping[str, str]] = {
     },
     "done:*": _ALL,
     "lease:*": _ALL,
+    "stuck": _ALL,
     "stuck:*": _ALL,
+    "dead": _ALL,
     "dead:*": _ALL,
     # Mail, Slack and webhooks.
     "token:*": _ROUTING,
@@ -99,6 +103,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "logins:*": "CG",
     "oidc:*": "G",
     "epoch:*": _ROUTING,
+    "push:*": _ROUTING,
     "link:*": _ROUTING,
     "form:*": "G",
     "access:*": "G",

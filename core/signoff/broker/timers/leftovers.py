@@ -7,8 +7,9 @@ from typing import Final
 
 import structlog
 
-from signoff.broker.ledger.change import DEAD_LETTERS_KEPT, Change
+from signoff.broker.ledger.change import DEAD, DEAD_LETTERS_KEPT, Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.timers.poison import STUCK
 from signoff.core.base.errors import LedgerError
 
 log = structlog.get_logger(__name__)
@@ -16,7 +17,12 @@ log = structlog.get_logger(__name__)
 CYCLE: Final = 3600.0
 _BATCH: Final = 500
 
-EXPIRING: Final = {"quarantine": "quarantine:", "logins:": "login:"}
+EXPIRING: Final = {
+    "quarantine": "quarantine:",
+    "logins:": "login:",
+    DEAD: f"{DEAD}:",
+    STUCK: f"{STUCK}:",
+}
 """Indexes of records that expire, by how the names of the indexes and of the records begin."""
 
 
@@ -50,10 +56,16 @@ class Leftovers:
             for index in await self._ledger.store.keys(start, "zset"):
                 count += await self._drop(index, records)
         prefix = self._ledger.store.prefix
-        for key in await self._ledger.store.keys("dead:", "string"):
-            async with self._ledger.store.translated_client() as client:
-                if await client.ttl(prefix + key) == -1:  # written by an earlier release
-                    await client.expire(prefix + key, DEAD_LETTERS_KEPT)
+        # What an earlier release has written has no place in an index, or no end.
+        for index in (DEAD, STUCK):
+            known = {*await self._ledger.store.members(index)}
+            for key in await self._ledger.store.keys(f"{index}:", "string"):
+                name = key.removeprefix(f"{index}:")
+                async with self._ledger.store.translated_client() as client:
+                    if name not in known:
+                        await client.zadd(prefix + index, {name: 0})
+                    if await client.ttl(prefix + key) == -1:
+                        await client.expire(prefix + key, DEAD_LETTERS_KEPT)
         return count
 
     async def _drop(self, index: str, records: str) -> int:

@@ -26,7 +26,10 @@ log = structlog.get_logger(__name__)
 PATIENCE: Final = 5
 """Failures before it is told: with the lease of a sweep between them, most of a minute."""
 
-_KEY: Final = "stuck:"
+STUCK: Final = "stuck"
+"""The index of what has failed, and how the names of those records begin."""
+
+_KEY: Final = f"{STUCK}:"
 _KEPT: Final = timedelta(days=1)
 _LONGEST: Final = 500
 
@@ -70,7 +73,9 @@ async def note_failures(
         tries = 1 + (json.loads(record[1])["tries"] if record is not None else 0)
         version = record[0] if record is not None else 0
         text = json.dumps({"tries": tries, "problem": problem})
-        change = Change().put_raw(_KEY + approval_id, text, was=version, ttl=_KEPT)
+        change = Change().put_raw(
+            _KEY + approval_id, text, was=version, ttl=_KEPT, add=[(STUCK, approval_id, 0)]
+        )
         if _is_told(tries):
             log.error("timers.poisoned", approval=approval_id, tries=tries, error=problem)
             run = approval.origin.run if approval is not None else ""
@@ -95,11 +100,12 @@ async def poisoned(ledger: Ledger) -> list[Poisoned]:
     """
     found = []
     now = await ledger.now()
-    keys = await ledger.store.keys(_KEY, "string")
-    for key, record in zip(keys, await ledger.store.read(keys), strict=True):
+    ids = await ledger.store.members(STUCK)
+    records = await ledger.store.read([_KEY + one for one in ids])
+    for approval_id, record in zip(ids, records, strict=True):
         if record is None:
             continue
-        approval_id, noted = key.removeprefix(_KEY), json.loads(record[1])
+        noted = json.loads(record[1])
         if noted["tries"] >= PATIENCE and await _is_still(ledger, approval_id, now):
             found.append(Poisoned(approval_id, noted["tries"], noted["problem"]))
     return found

@@ -13,6 +13,7 @@ import structlog
 
 from signoff.broker.directory.roster import Roster
 from signoff.broker.effects import Cards
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.timers.departures import Departures
 from signoff.broker.timers.due_approvals import LEASE, DueApprovals
 from signoff.broker.timers.lag import lag
@@ -22,10 +23,11 @@ log = structlog.get_logger(__name__)
 
 _WARN = 30.0
 _LOOK = 5.0
+_EXTEND = 30.0
 
 
 class Reconciler:
-    """Works through the due index and rings where work waits.
+    """Works through the due index, rings where work waits and adds to the index of searches.
 
     Args:
         roster: The people and the rotations.
@@ -45,6 +47,7 @@ class Reconciler:
         self._ledger = roster.ledger
         self._due = DueApprovals(roster, cards=cards, lease=lease)
         self._departures = Departures(roster)
+        self._searches = SearchIndex(self._ledger)
         self._cycle = cycle
 
     async def run_forever(self) -> None:
@@ -55,6 +58,7 @@ class Reconciler:
             group.create_task(self._again_and_again(self._ledger.ring_overdue))
             group.create_task(self._again_and_again(self._warn, cycle=_WARN))
             group.create_task(self._again_and_again(self._departures.once, cycle=_LOOK))
+            group.create_task(self._again_and_again(self._searches.extend, cycle=_EXTEND))
 
     async def once(self) -> int:
         """Do what is due now, ring where work waits, and return how many were due."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
 from typing import Final
 
 from pydantic import JsonValue
@@ -402,7 +403,7 @@ class Approval(Value):
 
     # The vote.
 
-    @property
+    @cached_property
     def ballot(self) -> Ballot:
         """The state of the vote at the present level."""
         own: list[str] = []

@@ -68,14 +68,7 @@ class Search:
         them wanted takes a tenth of the time. What it lets through has to be read and asked of
         `fits`.
         """
-        people = "\n".join(
-            one.shown.casefold() for group in (directory, directory.inactive) for one in group
-        )
-        words = [
-            word
-            for word in (*self.q.casefold().split(), self.tool.casefold(), self.app.casefold())
-            if not _OTHERWISE_STORED.fullmatch(word) and word not in people
-        ]
+        words = [one for one in self.words(directory) if not _OTHERWISE_STORED.fullmatch(one)]
 
         def may_fit(record: str) -> bool:
             text = record.casefold()
@@ -83,6 +76,17 @@ class Search:
             return '"hide":' in text or all(word in text for word in words)
 
         return may_fit if words else bool
+
+    def words(self, directory: Directory) -> list[str]:
+        """Return the folded words that have to be in `text_of` an approval that is wanted.
+
+        A requester's name is not in there: it may change.
+        """
+        people = "\n".join(
+            one.shown.casefold() for group in (directory, directory.inactive) for one in group
+        )
+        words = (*self.q.casefold().split(), self.tool.casefold(), self.app.casefold())
+        return [one for one in words if one and one not in people]
 
     def _stands(self, one: Approval, now: datetime) -> bool:
         pending = one.state is State.PENDING
@@ -126,9 +130,14 @@ def words_of(approval: Approval, directory: Directory) -> str:
 
     What its policy hides cannot be found either: a search would tell what it is.
     """
-    seen = masked(approval)
-    call, origin = seen.call, seen.origin
-    requester = directory.record(origin.user)
+    requester = directory.record(approval.origin.user)
+    name = "" if requester is None else requester.shown.casefold()
+    return f"{text_of(masked(approval))}\n{name}"
+
+
+def text_of(approval: Approval) -> str:
+    """Return what of `words_of` is in the approval itself; it never changes."""
+    call, origin = approval.call, approval.origin
     parts = (
         approval.id,
         origin.run,
@@ -136,8 +145,7 @@ def words_of(approval: Approval, directory: Directory) -> str:
         origin.app,
         origin.agent,
         origin.user,
-        requester.shown if requester is not None else "",
-        seen.hint,
+        approval.hint,
         json.dumps(call.args, ensure_ascii=False),
     )
     return "\n".join(parts).casefold()

@@ -19,7 +19,8 @@ from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import STAYS, Asking, Order, Quorum, Seat, Verdict
 from signoff.core.policies.policy import Terms
 
-_NOBODY = Asking()
+# Not validated, which would have its validator built in every process.
+_NOBODY = Asking.model_construct()
 
 
 class Vote(Value):
@@ -281,10 +282,10 @@ def count(
 
     ours = [one for one in seats if (one.level, one.round) == here]
     mine = [one.person for one in ours] or list(own)
-    wanted = terms.ladder[level].all_of if terms and level < len(terms.ladder) else ()
+    rules = terms.asking(level) if terms is not None else None
     groups = tuple(
         _panel([one for one in ours if at in one.groups], group.quorum)
-        for at, group in enumerate(wanted)
+        for at, group in enumerate(rules.all_of if rules is not None else ())
     )
     others = [one for one in seats if (one.level, one.round) != here]
     stay = tuple(one.person for one in others if one.level == STAYS or counts(one.level))
@@ -292,7 +293,7 @@ def count(
     able = {*mine, *stay}
     shared = _shared(seats)
     return Ballot(
-        rules=terms.asking(level) if terms is not None else _NOBODY,
+        rules=rules or _NOBODY,
         own=tuple(dict.fromkeys(mine)),
         stay=stay,
         votes=tuple(vote for vote in found if vote.by in able),
@@ -311,6 +312,8 @@ def _panel(seats: Sequence[Seat], quorum: Quorum) -> Panel:
 
 def _shared(seats: Sequence[Seat]) -> tuple[frozenset[str], ...]:
     """Return the people who share a place; everybody with two places of one level fills both."""
+    if len(seats) < 2:
+        return ()
     places: dict[tuple[int, int, str], set[str]] = {}
     for one in seats:
         places.setdefault((one.level, one.round, one.stands_for), set()).add(one.person)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, TypeVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -34,9 +35,27 @@ class Value(BaseModel):
 
     Its validator is built when it is first used: of the hundred models few are used by a command,
     and most of the others only as parts of one that is.
+
+    What follows from the fields may be a `cached_property`; a copy computes it anew.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    _cached: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: object) -> None:
+        """Note which properties are cached."""
+        super().__pydantic_init_subclass__(**kwargs)
+        own = (name for name, one in vars(cls).items() if isinstance(one, cached_property))
+        cls._cached = (*cls._cached, *own)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields replaced; pydantic would keep what is cached."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in self._cached:
+            copied.__dict__.pop(name, None)
+        return copied
 
 
 BY_NAME_OR_ALIAS: Final = ConfigDict(

@@ -27,6 +27,7 @@ from signoff.core.base.shown_text import (
 )
 from signoff.core.directory.people import Directory
 from signoff.core.grants.grant import givers
+from signoff.core.payloads.digest import short_digest
 from signoff.core.payloads.payload import LONE_FIELD, fields_of
 from signoff.core.policies.amounts import Amounts
 from signoff.core.policies.levels import level_of
@@ -42,6 +43,7 @@ __all__ = [
     "awaited",
     "awaited_by",
     "card",
+    "comments_on",
     "escalated",
     "named",
     "one_line",
@@ -162,6 +164,8 @@ class Card(Value):
             3 more"; "" elsewhere.
         offer: How calls like it may be approved too.
         hides: Whether its policy hides some of it. A yes is a yes to that as well.
+        similar: What the reader has decided about requests like it before, in a sentence; "" for
+            nothing. See `signoff.core.approvals.similar`.
     """
 
     approval: str
@@ -198,6 +202,7 @@ class Card(Value):
     awaited: str = ""
     offer: Offer = Offer()
     hides: bool = False
+    similar: str = ""
 
     @property
     def line(self) -> str:
@@ -209,6 +214,13 @@ class Card(Value):
         """Who said what before the call, shortened: nobody has checked any of it."""
         said = ((self.requester, self.request), (self.agent or self.app, self.said))
         return tuple((who, shortened(text, _LONGEST_REMARK)) for who, text in said if text)
+
+    @property
+    def details(self) -> str:
+        """What nobody needs in order to answer: policy, agent, id and digest, in one line."""
+        agent = f"{self.agent} in {self.app}" if self.agent not in {"", self.app} else self.app
+        digest = f"digest {short_digest(self.digest)}"
+        return " · ".join(filter(None, (self.policy, agent, self.approval, digest)))
 
     @property
     def bare(self) -> Card:
@@ -261,13 +273,8 @@ def card(approval: Approval, directory: Directory) -> Card:
         awaited=awaited(approval, directory),
         risky=approval.terms is not None and approval.terms.risk is Risk.HIGH,
         comments=tuple(
-            Remark(
-                who=_name(comment.by, directory),
-                at=comment.at,
-                text=shortened(shown(comment.text), _LONGEST_COMMENT),
-                asks=comment.sort is Sort.QUESTION,
-            )
-            for comment in approval.comments[-_MOST_COMMENTS:]
+            one.model_copy(update={"text": shortened(one.text, _LONGEST_COMMENT)})
+            for one in comments_on(real, directory)[-_MOST_COMMENTS:]
         ),
         warnings=(
             *_glass(real, directory),
@@ -286,6 +293,19 @@ def card(approval: Approval, directory: Directory) -> Card:
         hides=any(row.hidden for row in rows) or bool(approval.kind is Kind.INPUT and real.fixed),
     )
     return basis if approval.kind is not Kind.INPUT else _of_input(basis, agent, real, in_use)
+
+
+def comments_on(approval: Approval, directory: Directory) -> tuple[Remark, ...]:
+    """Return all that was said about an approval, in full."""
+    return tuple(
+        Remark(
+            who=_name(comment.by, directory),
+            at=comment.at,
+            text=shown(comment.text),
+            asks=comment.sort is Sort.QUESTION,
+        )
+        for comment in masked(approval).comments
+    )
 
 
 def frozen_words(freeze: Freeze) -> str:
@@ -397,9 +417,10 @@ def named(names: Sequence[str]) -> str:
 
 def progress(approval: Approval, directory: Directory) -> str:
     """Say how many of how many have approved what is pending, "" where one yes ends it."""
+    if approval.state is not State.PENDING:
+        return ""
     ballot, before = approval.ballot, [*dict.fromkeys(one.by for one in approval.given)]
-    alone = ballot.need == 1 and not ballot.votes and not before
-    if approval.state is not State.PENDING or alone:
+    if ballot.need == 1 and not ballot.votes and not before:
         return ""
     said = ((": ", ballot.yes), ("; against it: ", ballot.no), ("; before that: ", before))
     told = [f"{how}{_names(people, directory)}" for how, people in said if people]

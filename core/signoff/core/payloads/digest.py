@@ -16,6 +16,8 @@ _ESCAPE = "\x00"
 _DEEPEST = 100
 """Levels of nesting; what reads the records back stops at 200."""
 
+_COMPARED = 16
+
 
 def digest(
     tool: str, args: Mapping[str, JsonValue], about: Mapping[str, JsonValue] | None = None
@@ -96,3 +98,8 @@ def _number(value: float) -> JsonValue:
 
 def _escaped(text: str) -> str:
     return _ESCAPE + text if text.startswith(_ESCAPE) else text
+
+
+def short_digest(whole: str) -> str:
+    """Return the part of a digest that people can compare: the first 16 digits."""
+    return whole.removeprefix("sha256:")[:_COMPARED]

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
+from functools import cached_property
 from itertools import chain, groupby
 from typing import ClassVar, Self
 
@@ -302,7 +303,7 @@ class Routing(Rules):
         groups = (group.ask for group in self.all_of)
         return (*self.ask, *chain(*groups), *chain(*(one.references for one in self.levels)))
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The first 16 hex digits of the SHA-256 of what the policy says, as canonical JSON.
 
@@ -380,16 +381,17 @@ class Terms(Rules):
                 wanted += min(self.ladder[one].fewest for one in group)
         return max(self.at_least, wanted, 1)
 
-    @property
+    @cached_property
     def ladder(self) -> tuple[Level, ...]:
         """The levels, whichever way they are written; empty when nobody is to be asked."""
         if self.levels or not (self.ask or self.all_of):
             return self.levels
         asking = {name: getattr(self, name) for name in Asking.model_fields}
-        return (Level(ask=self.ask, all_of=self.all_of, **asking),)
+        # Its fields have been validated as those of the terms.
+        return (Level.model_construct(ask=self.ask, all_of=self.all_of, **asking),)
 
-    def asking(self, level: int) -> Asking:
-        """Return how a level asks."""
+    def asking(self, level: int) -> Level | Terms:
+        """Return how a level asks, and whom."""
         return self.levels[level] if level < len(self.levels) else self
 
     def stays(self, level: int) -> bool:
@@ -480,8 +482,9 @@ class Terms(Rules):
     @property
     def _phases(self) -> list[list[int]]:
         """The indexes of the levels of each phase."""
-        ladder = self.ladder
-        grouped = groupby(range(len(ladder)), key=lambda index: ladder[index].phase)
+        if not self.levels:
+            return [[0]] if self.ask or self.all_of else []
+        grouped = groupby(range(len(self.levels)), key=lambda index: self.levels[index].phase)
         return [list(indexes) for _, indexes in grouped]
 
 

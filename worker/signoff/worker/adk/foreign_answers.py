@@ -14,9 +14,9 @@ from google.adk.events.event import Event
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.base.errors import SessionGone
-from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import is_node, request_of
+from signoff.worker.refusals import refusal
 
 MARK = "signoff_run"
 """The key in the metadata of an event that says which run of ours has put it into the session."""

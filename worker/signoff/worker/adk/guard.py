@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,7 +49,6 @@ from signoff.worker.adk.agent_tools import (
     run_agent,
     run_decided,
 )
-from signoff.worker.adk.answers import refusal
 from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
 from signoff.worker.adk.foreign_answers import require_ours
@@ -67,17 +65,14 @@ from signoff.worker.adk.suspension import (
     stored,
     to_store,
 )
-from signoff.worker.adk.working import TurnStopped, Working
 from signoff.worker.port import Fence
-from signoff.worker.turn_results import VALID_FOR
+from signoff.worker.refusals import refusal
+from signoff.worker.turn_results import VALID_FOR, kept_result
+from signoff.worker.working import TurnStopped, Working
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-_MAX_RESULT = 256 * 1024
-_TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
-
 
 _OTHER_ARGS = (
     "A callback or the state of the session has changed its arguments since it was asked about."
@@ -425,7 +420,7 @@ class GuardPlugin(BasePlugin):
                     fence,
                     now,
                     why=why,
-                    result=_as_json(to_store(tool, result, context)),
+                    result=kept_result(to_store(tool, result, context)),
                     resumed=code.ref if code is not None else "",
                 )
                 log.info("tool.finished", approval=approval.id, tool=approval.call.name)
@@ -746,8 +741,3 @@ def _change(
         declared=declared,
         made="" if same_as_made else made,
     )
-
-
-def _as_json(result: object) -> str:
-    text = json.dumps(result, default=str, ensure_ascii=False)
-    return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)

@@ -21,7 +21,6 @@ from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import SessionGone
-from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import (
     Remainder,
@@ -51,6 +50,7 @@ from signoff.worker.adk.sessions.ledger import latest, lease_held, opened
 from signoff.worker.adk.showing import EventSink, latest_turn, show_nobody
 from signoff.worker.adk.turns import answer_not_taken, turn_lost, turn_of
 from signoff.worker.port import Fence, Turn
+from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
 

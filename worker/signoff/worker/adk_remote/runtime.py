@@ -21,7 +21,6 @@ from signoff.core.base.errors import (
     RemoteUnavailable,
     SessionGone,
 )
-from signoff.worker.adk.answers import REFUSAL, refusals
 from signoff.worker.adk.composites import Remainder
 from signoff.worker.adk.showing import WireSink, event_json, latest_turn, show_nobody
 from signoff.worker.adk.turns import turn_lost, turn_of
@@ -37,6 +36,7 @@ from signoff.worker.adk_remote.wire import (
     say,
 )
 from signoff.worker.port import Fence, Turn
+from signoff.worker.refusals import REFUSAL, refusals
 
 log = structlog.get_logger(__name__)
 

@@ -16,9 +16,9 @@ from signoff.core.approvals.input_rules import InputRule
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.long_running import LongRunning
 from signoff.core.base.errors import RemoteError
-from signoff.worker.adk.answers import refusal, refusals
 from signoff.worker.adk.questions import is_request
 from signoff.worker.adk.replies import reply
+from signoff.worker.refusals import refusal, refusals
 
 MARK = "signoff_run"
 """The key of the session state that goes with our message: by its value it is found again."""

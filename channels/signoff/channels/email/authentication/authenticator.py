@@ -11,7 +11,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from signoff.channels.email.authentication.coverage import is_read_as_signed
 from signoff.channels.email.authentication.dmarc import aligned, wants_strict_dkim
 from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
@@ -214,6 +213,10 @@ class _Letter:
 
     def is_sealed(self, signature: Signature) -> bool:
         """Say whether the mail is read as it was signed; see `is_read_as_signed`."""
+        from signoff.channels.email.authentication.coverage import (  # noqa: PLC0415 -- the parsers
+            is_read_as_signed,
+        )
+
         return is_read_as_signed(self._mail, signature.covers)
 
     @cached_property

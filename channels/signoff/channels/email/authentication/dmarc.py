@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-
-from publicsuffixlist import PublicSuffixList
+from typing import TYPE_CHECKING
 
 from signoff.channels.email.authentication.lookup import Records
 from signoff.channels.email.authentication.signatures import parse_tags
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 
 def organisation(domain: str) -> str:
@@ -51,4 +53,6 @@ async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
 
 @cache
 def _suffixes() -> PublicSuffixList:
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 -- where mails are proven
+
     return PublicSuffixList()

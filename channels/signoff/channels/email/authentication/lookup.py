@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
-
-import dns.asyncresolver
-import dns.exception
-import dns.nameserver
-import dns.resolver
+from typing import TYPE_CHECKING, Final, Protocol
 
 from signoff.channels.email.authentication.settings import host_and_port
+
+if TYPE_CHECKING:
+    import dns.asyncresolver
+    import dns.nameserver
 
 _CACHED: Final = 1000
 _MOST_RECORDS: Final = 10
@@ -48,6 +47,9 @@ class Txt:
         """Return the records of a name, none where it has none; None if it cannot be asked now."""
         if not is_name(name):
             return ()
+        import dns.exception  # noqa: PLC0415 -- fifty modules, where the first signature is verified
+        import dns.resolver  # noqa: PLC0415
+
         now = time.monotonic()
         if self._away.get(name, now) > now:
             return None
@@ -66,6 +68,8 @@ class Txt:
 
     def _asker(self) -> dns.asyncresolver.Resolver:
         if self._resolver is None:
+            import dns.asyncresolver  # noqa: PLC0415 -- as above
+
             resolver = dns.asyncresolver.Resolver(configure=not self._nameservers)
             if self._nameservers:
                 resolver.nameservers = [_server(one) for one in self._nameservers]
@@ -76,6 +80,8 @@ class Txt:
 
 
 def _server(server: str) -> dns.nameserver.Nameserver:
+    import dns.nameserver  # noqa: PLC0415 -- as above
+
     host, port = host_and_port(server)
     return dns.nameserver.Do53Nameserver(host, port)
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import dkim
-
 from signoff.channels.email.authentication.lookup import Records, is_name
 from signoff.channels.email.parsing.addresses import parse_addresses
 from signoff.channels.email.parsing.mime import Headers
@@ -23,8 +21,7 @@ _MOST_SIGNED: Final = 200
 # Some expressions of the library take the square of such a run; no mail program writes one.
 _LONG_RUN: Final = re.compile(rb"[ \t\r\n]{65}")
 _FOREIGN_ERRORS: Final = (
-    *(dkim.DKIMException, ArithmeticError, AssertionError, AttributeError),
-    *(LookupError, TypeError, ValueError),
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
 )
 
 
@@ -177,6 +174,8 @@ def _unusable_key(record: bytes, signature: Signature) -> str:
 
 
 def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
+    import dkim  # noqa: PLC0415 -- needed where mails are proven, which is a process of its own
+
     lines = re.split(rb"\r?\n", raw)
     body = lines.index(b"") if b"" in lines else len(lines)
     if _LONG_RUN.search(b"\r\n".join(lines[:body])):
@@ -189,7 +188,7 @@ def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
         good = verifier.verify(idx=signature.index, dnsfunc=lambda _name, timeout=0: key)
     except dkim.KeyFormatError:
         return "its key is too small, or cannot be read"
-    except _FOREIGN_ERRORS:
+    except (dkim.DKIMException, *_FOREIGN_ERRORS):
         # The library's words quote the mail, and ours are told to people.
         return "it does not hold: something that it covers was changed"
     return "" if good else "it does not hold: something that it covers was changed"

@@ -5,7 +5,6 @@ person more is asked, or a line more stands in the audit.
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Final
 
 from signoff.channels.email.inbound.automatic import is_of_a_rule, is_titled
@@ -20,6 +19,7 @@ from signoff.channels.email.inbound.bounce_titles import (
     REPLY_FIELDS,
     REPORTERS,
 )
+from signoff.channels.email.parsing.incoming import Sort
 from signoff.channels.email.parsing.mime import Part, parse_parameters
 from signoff.core.base.text import fold
 
@@ -31,19 +31,6 @@ _LONGEST_STATUS: Final = 16 * 1024
 _LONGEST_SCAN: Final = 64 * 1024
 _MOST_RETURNED: Final = 5
 _LONGEST_ID: Final = 998
-
-
-class Sort(StrEnum):
-    """What an automatic mail means for a delivery."""
-
-    RETURNED = "returned"
-    """It never arrived."""
-    DELAYED = "delayed"
-    """It is still under way."""
-    AWAY = "away"
-    """It arrived; a programme has answered in the person's place."""
-    OTHER = "other"
-    """Nothing: lists, receipts, complaints, tidings."""
 
 
 def sort_of(mail: Part, subject: str, text: str) -> Sort:

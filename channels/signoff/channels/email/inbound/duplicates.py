@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from signoff.channels.email.parsing.reading import IncomingMail
+from signoff.channels.email.parsing.incoming import IncomingMail
 
 
 def identity(mail: IncomingMail, *, judged: Sequence[str], copy: str) -> str:

@@ -22,7 +22,6 @@ from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.requirement import Fault, Finding, judge, owner_of
 from signoff.channels.email.inbound.automatic_replies import AutomaticMail
-from signoff.channels.email.inbound.bounces import Sort
 from signoff.channels.email.inbound.duplicates import identity
 from signoff.channels.email.inbound.limits import Limits
 from signoff.channels.email.inbound.quarantine import lay_aside
@@ -31,7 +30,7 @@ from signoff.channels.email.inbound.stored import StoredMail, is_known, load, re
 from signoff.channels.email.inbound.threads import why_not_ours
 from signoff.channels.email.message_ids import MessageKey
 from signoff.channels.email.parsing.addresses import normal_address, plus_parts
-from signoff.channels.email.parsing.reading import IncomingMail, read_mail, tokens_in
+from signoff.channels.email.parsing.incoming import IncomingMail, Sort, tokens_in
 from signoff.channels.incoming import Answer
 from signoff.channels.pipeline.bundles import find_bundle
 from signoff.channels.pipeline.cards import time_left
@@ -89,6 +88,8 @@ class Proves(Protocol):
 
 async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMail:
     """Read a mail in a thread of this process: reading costs CPU, and others share the loop."""
+    from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415 -- the parsers
+
     loop = asyncio.get_running_loop()
 
     async def lines_of(recipients: tuple[str, ...]) -> Collection[str]:

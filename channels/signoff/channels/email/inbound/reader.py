@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, BinaryIO, Final
 
-from signoff.channels.email.parsing.reading import read_mail
 from signoff.core.base.errors import MailTooLarge, UnreadableMail
 
 LENGTH: Final = 8
@@ -30,6 +29,8 @@ Ask = Callable[[dict[str, Any]], Any]
 
 def main(seconds: int, memory: int) -> None:
     """Read mails until there are no more; see `serve`."""
+    # Here, because the processes that start this one import it too, and read nothing.
+    from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415
 
     def read(raw: bytes, ask: Ask) -> dict[str, Any]:
         def sent_to(recipients: tuple[str, ...]) -> Collection[str]:

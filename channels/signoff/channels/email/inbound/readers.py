@@ -11,15 +11,17 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from signoff.channels.email.authentication.authenticator import Authenticator
 from signoff.channels.email.authentication.proof import Proof
 from signoff.channels.email.inbound.reader import LENGTH
-from signoff.channels.email.parsing.reading import IncomingMail
+from signoff.channels.email.parsing.incoming import IncomingMail
 from signoff.core.base.errors import MailTooCostly, MailTooLarge, UnreadableMail
+
+if TYPE_CHECKING:
+    from signoff.channels.email.authentication.authenticator import Authenticator
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from signoff.channels.email.message_ids import approval_named, is_ours, is_without_code
-from signoff.channels.email.parsing.reading import IncomingMail
+from signoff.channels.email.parsing.incoming import IncomingMail
 from signoff.core.approvals.approval import Approval
 from signoff.core.policies.titles import literals
 

@@ -8,11 +8,12 @@ from datetime import timedelta
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Router
 from starlette.types import Message
 
 from signoff.broker.ledger.change import Change
@@ -45,7 +46,7 @@ _FORM_OVERHEAD: Final = 3
 _MOST_FIELDS: Final = 100
 
 
-def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> APIRouter:
+def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> Router:
     """Return the routes by which providers post mail; none where no secret is set.
 
     ``POST /inbound/mail`` takes a raw message, signed as Standard Webhooks has it;
@@ -53,12 +54,12 @@ def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> APIRouter:
     ``mime``. Both say 200 when the mail is stored, and not before.
     """
     webhook = _Webhook(settings, ledger)
-    router = APIRouter()
+    router = Router()
     if settings.secrets:
-        router.add_api_route(PATH, webhook.standard, methods=["POST"], include_in_schema=False)
+        router.add_route(PATH, webhook.standard, methods=["POST"])
     if settings.mailgun_secrets:
         for path in (MAILGUN_PATH, MAILGUN_PATH + "/mime"):
-            router.add_api_route(path, webhook.mailgun, methods=["POST"], include_in_schema=False)
+            router.add_route(path, webhook.mailgun, methods=["POST"])
     return router
 
 

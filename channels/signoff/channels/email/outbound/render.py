@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from signoff.channels.email.inbound.threads import subject_tag
 from signoff.channels.email.message_ids import message_id
 from signoff.channels.email.parsing.addresses import normal_address
-from signoff.channels.email.parsing.reading import CUT_MARKER
+from signoff.channels.email.parsing.incoming import CUT_MARKER
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import Kind, LinkMail, Message
 from signoff.channels.words.messages import harmless, moment
@@ -144,7 +144,7 @@ def is_whole(card: Card) -> bool:
     said = sum(_size(one.who) + _size(one.text) for one in card.comments)
     said += sum(_size(who) + _size(text) for who, text in card.remarks)
     lines = (*card.warnings, *card.optional, card.progress, card.requester, card.level)
-    lines = (*lines, card.escalated)
+    lines = (*lines, card.escalated, card.similar)
     frame = _FRAME + _A_ROW * len(card.rows) + _A_FIELD * len(card.fields)
     frame += _A_LINE * (len(card.comments) + len(card.warnings) + len(card.remarks))
     texts = 4 * _size(card.title) + _size(card.hint) + said + sum(map(_size, lines))

@@ -49,6 +49,8 @@ class DkimSettings(Table):
         Raises:
             ConfigError: The key cannot be read or used.
         """
+        if self.key is None:
+            return None
         from signoff.channels.email.outbound.dkim import Signer  # noqa: PLC0415 -- cryptography
 
-        return None if self.key is None else Signer(self, self.key)
+        return Signer(self, self.key)

@@ -43,9 +43,6 @@ from signoff.channels.email.parsing.quote_phrases import SEPARATORS
 from signoff.core.replies.devices import is_device_line
 from signoff.core.replies.reading import is_reply
 
-CUT_MARKER: Final = "──── reply above this line ────"
-"""The line in our own mails below which nothing is the person's."""
-
 UNTOLD: Final = (
     "I cannot tell which part of your mail you wrote and which part is quoted. Send a new reply "
     "with your answer on its first line and nothing quoted below it."

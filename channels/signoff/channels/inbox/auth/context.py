@@ -52,15 +52,24 @@ Route = tuple[str, str, Handler]
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who is signed in."""
+    """A request of somebody who is signed in.
+
+    Attributes:
+        request: The request.
+        session: Their session.
+        person: Who it is.
+        notifies: Whether their browsers can be notified.
+    """
 
     request: Request
     session: Session
     person: Person
+    notifies: bool = False
 
     def page(self, name: str, *, status: int = 200, **context: object) -> Response:
         """Return a page for this person; see `page`."""
-        return page(name, status=status, who=self.person, session=self.session, **context)
+        mine = {"who": self.person, "session": self.session, "notifies": self.notifies}
+        return page(name, status=status, **mine, **context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ class AuthContext:
             raise SignInFirst
         # Every page says who is away by now, and what is frozen.
         await self._decisions.roster.refresh()
-        return Visit(request, session, person)
+        return Visit(request, session, person, notifies=self.settings.notifies is not None)
 
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
         """Return the visit of a request, and the fields of the form that it has sent.

@@ -15,12 +15,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
 
 import pyotp
 import structlog
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import SecretStr
 
 from signoff.broker.ledger.change import Change
@@ -30,6 +29,9 @@ from signoff.channels.inbox.auth.passkey_store import drop_passkeys, with_passke
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ConfigError, Conflict
 from signoff.core.directory.people import Person
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet, MultiFernet
 
 log = structlog.get_logger(__name__)
 
@@ -85,10 +87,7 @@ class Factors:
                 key="inbox.secret_key",
             )
         self._ledger = ledger
-        keys = [_fernet(one) for one in (key, previous) if one and one.get_secret_value()]
-        self._present, self._fernet = keys[0], MultiFernet(keys)
-        # Checked in the place of a secret that is not there, so that it takes as long.
-        self._nobody = Enrolment(0, self._seal("", pyotp.random_base32()), 0)
+        self._keys = [one for one in (key, previous) if one and one.get_secret_value()]
 
     async def enroll(self, person: Person, *, by: str, replace: bool = False) -> str:
         """Give a person a new secret, and return it as an ``otpauth://`` address.
@@ -140,8 +139,10 @@ class Factors:
         found = await _find(self._ledger, person)
         if found is None:
             return False
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 -- as below
+
         with suppress(InvalidToken):
-            self._present.decrypt(found.sealed)
+            _fernet(self._keys[0]).decrypt(found.sealed)
             return False
         try:
             anew = self._fernet.rotate(found.sealed.encode()).decode()
@@ -192,13 +193,28 @@ class Factors:
     async def _put(self, person: str, one: Enrolment) -> None:
         await self._ledger.commit(Change().put_raw(_KEYS + person, one.to_json(), was=one.version))
 
+    # Made when somebody takes a second step: cryptography needs 8 MB, and many pages have no such.
+    @cached_property
+    def _fernet(self) -> MultiFernet:
+        from cryptography.fernet import MultiFernet  # noqa: PLC0415
+
+        return MultiFernet([_fernet(one) for one in self._keys])
+
+    @cached_property
+    def _nobody(self) -> Enrolment:
+        """What is checked in the place of a secret that is not there, so that it takes as long."""
+        return Enrolment(0, self._seal("", pyotp.random_base32()), 0)
+
     def _seal(self, person: str, secret: str) -> str:
         return self._fernet.encrypt(json.dumps([person, secret]).encode()).decode()
 
     def _unseal(self, person: str, found: Enrolment | None) -> str:
         """Return a secret; a random one where there is none that is this person's."""
+        from cryptography.fernet import InvalidToken  # noqa: PLC0415 -- as above
+
+        nobody = self._nobody
         try:
-            whose, secret = json.loads(self._fernet.decrypt((found or self._nobody).sealed))
+            whose, secret = json.loads(self._fernet.decrypt((found or nobody).sealed))
         except InvalidToken:
             log.error("inbox.factor_sealed_with_another_key", person=person)  # noqa: TRY400 -- it says it all
             return pyotp.random_base32()
@@ -244,6 +260,8 @@ async def _with_app(ledger: Ledger) -> list[str]:
 
 
 def _fernet(key: SecretStr) -> Fernet:
+    from cryptography.fernet import Fernet  # noqa: PLC0415 -- as above
+
     digest = hashlib.sha256(b"signoff.inbox\0" + key.get_secret_value().encode()).digest()
     return Fernet(base64.urlsafe_b64encode(digest))
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from signoff.broker.similar import count_similar, latest_similar
 from signoff.channels.form_fields import fields
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
@@ -21,8 +22,11 @@ from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.similar import Similar
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
+from signoff.core.grants.bounds import Seen, seen
+from signoff.core.grants.grant import givers
 from signoff.core.policies.levels import Verdict
 from signoff.core.routing.escalation import advance
 
@@ -91,6 +95,7 @@ class ApprovalPages(Pages):
         shape = view(here, person, directory, now)
         tried, zone = tried or Tried(), directory.zone_of(person.id)
         events = await self._ledger.history(approval.id)
+        similar, offered = await self._offered(visit, here)
         return visit.page(
             "approval",
             status=status,
@@ -101,7 +106,10 @@ class ApprovalPages(Pages):
             now=now,
             state=_state(here, shape, now, zone),
             outcome=OUTCOMES.get(here.state, QUIET),
-            similar=urlencode({"tool": here.call.name, "app": here.origin.app}),
+            similar=similar,
+            earlier=urlencode({"tool": here.call.name, "app": here.origin.app}),
+            grant=_grant(here, offered, tried.form if tried.move in _FORM else {}),
+            most_field=most_field,
             moment=lambda at: moment(at, zone),
             controls=controls(
                 fields(here) if shape.may.decide else (),
@@ -118,6 +126,54 @@ class ApprovalPages(Pages):
             # What was sent and not taken would be gone with all of it.
             live=Live("state" if tried.move else "whole", now, about=here.id),
         )
+
+    async def _offered(self, visit: Visit, approval: Approval) -> tuple[Similar, Seen | None]:
+        """Return what the visitor has decided before, and how far a grant would go by that."""
+        person = visit.person.id
+        (similar,) = await count_similar(self._ledger, [(person, approval)])
+        rules = approval.terms.grants if approval.terms is not None else None
+        if rules is None or person not in givers(approval):
+            return similar, None
+        return similar, seen(approval, rules, await latest_similar(self._ledger, person, approval))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantForm:
+    """What the form of a grant begins with.
+
+    Attributes:
+        found: What the reader has approved that the grant would have covered, in a sentence; "" for
+            nothing.
+        uses: How many calls it covers.
+        most: Names of arguments with the largest values that it covers; see `most_field`.
+    """
+
+    found: str
+    uses: str
+    most: Sequence[tuple[str, str]]
+
+
+def most_field(at: int) -> str:
+    """Return what the field is called that bounds an argument of a grant."""
+    return f"most-{at}"
+
+
+def _grant(approval: Approval, offered: Seen | None, form: Mapping[str, str]) -> GrantForm | None:
+    """Return the form of a grant as it was sent, or with the bounds of what was approved before."""
+    rules = approval.terms.grants if approval.terms is not None else None
+    if offered is None or rules is None:
+        return None
+    many = "requests" if offered.covered > 1 else "request"
+    found = f"It would have covered {offered.covered} {many} that you approved."
+    uses = str(min(offered.covered, rules.most) if offered.covered else rules.most)
+    return GrantForm(
+        found=found if offered.covered else "",
+        uses=form.get("uses", uses),
+        most=[
+            (name, form.get(most_field(at), most))
+            for at, (name, most) in enumerate(offered.most.items())
+        ],
+    )
 
 
 _FORM: Final = frozenset({"approve", "reject"})

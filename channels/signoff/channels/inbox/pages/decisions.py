@@ -24,7 +24,7 @@ from signoff.channels.collaboration import named
 from signoff.channels.form_fields import PayloadErrors, fields
 from signoff.channels.inbox.auth.context import AuthContext, Pages, Route, Visit, go
 from signoff.channels.inbox.forms import BadForm
-from signoff.channels.inbox.pages.approval import ApprovalPages, Tried
+from signoff.channels.inbox.pages.approval import ApprovalPages, Tried, most_field
 from signoff.channels.inbox.pages.fields import read_values
 from signoff.channels.inbox.settings import CHANNEL, page_of
 from signoff.core.approvals import collaboration, moves
@@ -44,6 +44,7 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.text import LONGEST_REASON, clean_text
 from signoff.core.directory.people import Directory, Person, Role
+from signoff.core.grants.bounds import bounded, limit_of
 from signoff.core.grants.moves import GiveGrant
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ log = structlog.get_logger(__name__)
 _ONCE: Final = re.compile(r"[A-Za-z0-9_-]{16}")
 _REMEMBERED: Final = timedelta(days=1)
 _AGAIN: Final = "The call has changed, so nothing was done. Reload the page."
+_DIGITS: Final = 6
 _NOT_SAID: Final = frozenset({"csrf", "code"})
 REASON: Final = "#reason"
 SPAN: Final = "#span"
@@ -210,9 +212,21 @@ def _approval(sent: Sent) -> Move:
         return moves.Confirm(mark=mark)
     reason = sent.text("reason")
     if text := sent.form.get("span", ""):
-        return GiveGrant(span=_duration(text, GrantRefused), reason=reason)
+        return _grant(sent, _duration(text, GrantRefused), reason)
     values = read_values(fields(sent.approval), sent.form) or None
     return moves.Approve(values=values, reason=reason)
+
+
+def _grant(sent: Sent, span: timedelta, reason: str) -> Move:
+    """Return the yes that approves calls like it too, within the bounds of the form."""
+    rules = sent.approval.terms.grants if sent.approval.terms is not None else None
+    names = bounded(sent.approval, rules) if rules is not None else ()
+    most = {name: sent.form.get(most_field(at), "") for at, name in enumerate(names)}
+    uses = sent.form.get("uses", "").strip()
+    if uses and not (uses.isascii() and uses.isdigit() and len(uses) <= _DIGITS):
+        raise GrantRefused(f"{uses[:40]!r} is no number of calls. Write one, such as 10.")
+    count = int(uses) if uses else None
+    return GiveGrant(span=span, uses=count, limit=limit_of(most), reason=reason)
 
 
 def _reassignment(sent: Sent, directory: Directory) -> Move:

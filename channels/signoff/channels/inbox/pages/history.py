@@ -14,6 +14,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.masking import hidden_texts, masked
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.hiding import without_secrets
+from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import one_line, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import Rotations
@@ -168,7 +169,7 @@ _sentence: Final = partial(sentence, "history.toml")
 
 def _past(event: Event, names: _Names) -> Moment:
     why = event.why if event.what is not What.ASKED else ""
-    return Moment(event.at, _words(event, names), shown(why)[:_LONGEST], _looks(event))
+    return Moment(event.at, _words(event, names), shortened(shown(why), _LONGEST), _looks(event))
 
 
 _KINDS: Final = {
@@ -291,6 +292,8 @@ def _result(approval: Approval, run: Run, *, whole: bool) -> Result | None:
     done = run.state is RunState.COMPLETED and approval.handoff is Handoff.RESUMED
     return Result(
         what.render(),
-        gave=shown(masked(approval).result)[:_LONGEST] if whole else "",
-        said=shown(without_secrets(run.text, secrets))[:_LONGEST] if whole and done else "",
+        gave=shortened(shown(masked(approval).result), _LONGEST) if whole else "",
+        said=shortened(shown(without_secrets(run.text, secrets)), _LONGEST)
+        if whole and done
+        else "",
     )

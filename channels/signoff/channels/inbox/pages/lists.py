@@ -13,7 +13,9 @@ from starlette.responses import Response
 
 from signoff.broker.backlog import ALL, summaries
 from signoff.broker.ledger import listing
+from signoff.broker.ledger.change import similar_key
 from signoff.broker.ledger.listing import SCANNED, Place
+from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.filters import (
     ANY,
@@ -30,7 +32,8 @@ from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.metrics import Waiting
 from signoff.core.approvals.search_terms import Sort, Status
-from signoff.core.cards.card import frozen_words
+from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
+from signoff.core.cards.card import frozen_words, topic
 from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 
@@ -154,6 +157,7 @@ class ListPages(Pages):
             *(("GET", one.here, partial(self.listed, one)) for one in _SOURCES),
             ("GET", "/queues", self.queues),
             ("GET", "/queues/{name}", self.queue),
+            ("GET", "/similar/{approval_id}", self.similar),
         )
 
     async def listed(self, source: _Source, request: Request) -> Response:
@@ -179,6 +183,27 @@ class ListPages(Pages):
             empty="No requests in this queue.",
             counts="pending in this queue",
             section="/queues",
+        )
+        return await self._shown(visit, source)
+
+    async def similar(self, request: Request) -> Response:
+        """Show what a person has decided that is like an approval which they may see."""
+        visit = await self._auth.of(request)
+        try:
+            approval = await self._ledger.approval(str(request.path_params["approval_id"]))
+        except (ApprovalNotFound, RecordUnreadable) as error:
+            raise NotFound from error
+        if not may_see(approval, visit.person, self._decisions.directory):
+            raise NotFound
+        source = _Source(
+            here=f"/similar/{approval.id}",
+            title=f"Your decisions like {topic(approval)}",
+            index=similar_key(visit.person.id, approval),
+            orders=_OF_PAST,
+            states=ENDED,
+            empty="You have not decided a request of the same agent, tool and policy.",
+            counts="with the same agent, tool and policy",
+            section="/ended",
         )
         return await self._shown(visit, source)
 
@@ -209,12 +234,13 @@ class ListPages(Pages):
         by, rising = source.orders[sort]
 
         may_be = wanted.filter_of_records(directory)
+        among = await SearchIndex(self._ledger).candidates(wanted.words(directory))
         listed = (
             partial(listing.approvals, self._ledger, index=index, rising=rising, by=by)
             if index
             else partial(listing.requests, self._ledger, person, rising=rising)
         )
-        listed = partial(listed, may_be=may_be)
+        listed = partial(listed, may_be=may_be, among=among)
 
         def keep(one: Approval) -> bool:
             return (
@@ -223,7 +249,8 @@ class ListPages(Pages):
                 and wanted.fits(one, directory, now)
             )
 
-        part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=SCANNED)
+        most = SCANNED if among is None else len(among) + 1
+        part = await listing.part(listed, keep, before=wanted.after, limit=SHOWN, most=most)
         queues = [one for one in queues_seen(person, directory) if index != one]
         lines = [line(one, person, directory, now) for one in part.found]
         return visit.page(

@@ -17,7 +17,7 @@ from signoff.core.approvals.approval import Approval, Decision, State
 from signoff.core.approvals.collaboration import Operator, Who
 from signoff.core.approvals.parts import Assurance, mark_of
 from signoff.core.base.errors import DecisionRefused
-from signoff.core.cards.card import Card, Row, card, rows_of, shown
+from signoff.core.cards.card import Card, Row, card, comments_on, rows_of, shown
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import givers
 from signoff.core.payloads.payload import LONE_FIELD
@@ -173,9 +173,11 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
         stage = Stage.DECIDE
     else:
         stage = Stage.CONFIRM if step is not None else Stage.ANSWER_FIRST
+    # Here is room for all of it.
+    said = comments_on(approval, directory)
     return View(
         stage=stage,
-        card=card(approval, directory),
+        card=card(approval, directory).model_copy(update={"comments": said}),
         may=allowed,
         said=_statement(approval, step, directory.zone_of(person.id)) if step is not None else None,
         over=over,

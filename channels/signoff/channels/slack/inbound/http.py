@@ -10,9 +10,10 @@ from typing import Any, Final
 from urllib.parse import parse_qs
 
 import structlog
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 from slack_sdk.signature import SignatureVerifier
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Router
 
 from signoff.channels.slack.inbound.handler import SlackHandler
 from signoff.channels.slack.settings import SlackSettings
@@ -25,13 +26,13 @@ PATH: Final = "/slack/interactions"
 LARGEST: Final = 1 << 20
 
 
-def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> APIRouter:
+def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> Router:
     """Return the route to which Slack posts what people press; none without a signing secret.
 
     ``POST /slack/interactions`` answers 200 when what was pressed is in the ledger, and 503 when it
     could not get there: Slack then shows the person that it did not work.
     """
-    router = APIRouter()
+    router = Router()
     secret = settings.signing_secret.get_secret_value()
     if not secret:
         return router
@@ -52,7 +53,7 @@ def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> APIRout
             return Problem(503, "unavailable", "Signoff cannot record it now", words).response()
         return Response(status_code=200) if ack is None else JSONResponse(ack)
 
-    router.add_api_route(PATH, interactions, methods=["POST"], include_in_schema=False)
+    router.add_route(PATH, interactions, methods=["POST"])
     return router
 
 

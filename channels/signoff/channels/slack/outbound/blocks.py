@@ -53,7 +53,6 @@ from signoff.channels.slack.references import (
     WITHDRAW,
     Reference,
     choice,
-    short,
 )
 from signoff.channels.slack.text import (
     BUTTON,
@@ -69,6 +68,7 @@ from signoff.channels.slack.text import (
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.approvals.parts import Shown
 from signoff.core.cards.card import Card, one_line, unbroken
+from signoff.core.payloads.digest import short_digest
 
 _SUMMARY: Final = 300
 _LINE: Final = 500
@@ -232,6 +232,7 @@ def _standing(card: Card) -> Iterator[Block]:
         card.escalated,
         card.progress,
         f"Still asked: {card.awaited}" if card.awaited else "",
+        card.similar,
         "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
     ]
     if said := "\n".join(plain(line, _LINE).text for line in lines if line):
@@ -262,10 +263,8 @@ def _who(card: Card, *, open_still: bool) -> list[TextObject]:
 
 
 def _marks(card: Card) -> ContextBlock:
-    """Return what nobody needs in order to answer, in small print."""
-    policy = [f"policy {card.policy}"] if card.policy else []
-    about = [f"app {card.app}", *policy, card.approval, f"digest {short(card.digest)}"]
-    return ContextBlock(elements=[plain(" · ".join(about), _LINE)])
+    """Return in small print which call it is; the modal with the details says more of that."""
+    return ContextBlock(elements=[plain(f"digest {short_digest(card.digest)}")])
 
 
 def _page(address: str) -> LinkButtonElement:
@@ -317,7 +316,7 @@ def _more(card: Card) -> str:
 
 
 def _reference(card: Card, to: str) -> Reference:
-    return Reference(approval=card.approval, digest=short(card.digest), to=to)
+    return Reference(approval=card.approval, digest=short_digest(card.digest), to=to)
 
 
 def _menu(card: Card, reference: Reference) -> OverflowMenuElement:

@@ -46,13 +46,13 @@ from signoff.channels.slack.references import (
     REMIND,
     WITHDRAW,
     Reference,
-    short,
 )
 from signoff.channels.slack.text import MODAL_TITLE, SECTION, markup, pieces, plain
 from signoff.channels.slack.text import date as in_their_zone
 from signoff.core.approvals.parts import Kind as Asks
 from signoff.core.base.text import LONGEST_REASON
 from signoff.core.cards.card import Card, one_line
+from signoff.core.payloads.digest import short_digest
 
 REASON: Final = "reason"
 """The block id of the reason."""
@@ -166,7 +166,7 @@ def answer_view(card: Card, reference: Reference, question: str) -> View:
 
 def details_view(card: Card) -> View:
     """Return the modal that shows everything, as far as a modal holds it."""
-    marks = f"{card.approval}\ndigest {card.digest}"
+    marks = f"{card.details}\n{card.digest}"
     blocks = [*_about(card, MOST_IN_MODAL - 2), ContextBlock(elements=[plain(marks)])]
     return _view(DETAILS, "Details", blocks)
 
@@ -219,7 +219,7 @@ def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) ->
     """
     blocks: list[Block] = []
     for card, awaited in waiting[:MOST_REQUESTS]:
-        reference = Reference(approval=card.approval, digest=short(card.digest)).text()
+        reference = Reference(approval=card.approval, digest=short_digest(card.digest)).text()
         whom = plain(f"Waits for {awaited or 'nobody can be asked yet'}", _ABOUT_WHOM)
         until = [markup(f"Answer until *{in_their_zone(card.deadline)}*")] if card.deadline else []
         blocks += [

@@ -87,6 +87,7 @@ def list_(
 
     async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
+        from signoff.broker.ledger.search_index import SearchIndex  # noqa: PLC0415
         from signoff.core.approvals.search import Search  # noqa: PLC0415
 
         wanted = Search(
@@ -106,7 +107,10 @@ def list_(
         index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
 
         may_be = wanted.filter_of_records(directory)
-        listed = partial(listing.approvals, ledger, index=index, rising=rising, may_be=may_be)
+        among = await SearchIndex(ledger).candidates(wanted.words(directory))
+        listed = partial(
+            listing.approvals, ledger, index=index, rising=rising, may_be=may_be, among=among
+        )
 
         def keep(one: Approval) -> bool:
             return (not of or of in one.approvers) and wanted.fits(one, directory, now)

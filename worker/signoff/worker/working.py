@@ -1,7 +1,7 @@
 """The tools that run in this process: what stops a turn waits for them first.
 
-ADK cancels the other calls of a turn when one of them raises. What was cut off in the middle would
-be in doubt.
+The frameworks cancel the other calls of a turn when one of them raises. What was cut off in the
+middle would be in doubt.
 """
 
 from __future__ import annotations
@@ -12,13 +12,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NoReturn
 
-from signoff.core.base.errors import CallChanged, Frozen
+from signoff.core.base.errors import SignoffError
 
 _Session = tuple[str, str, str]
 _Ended = asyncio.Event
-
-Cause = Frozen | CallChanged
-"""What stops a turn that goes on later, where it was."""
 
 _inside: ContextVar[tuple[_Ended, ...]] = ContextVar("signoff_inside", default=())
 """The tools that the present code runs inside of: an agent that is a tool calls others."""
@@ -27,13 +24,14 @@ _inside: ContextVar[tuple[_Ended, ...]] = ContextVar("signoff_inside", default=(
 class TurnStopped(BaseException):
     """Ends a turn as the death of its worker would, so that it is taken up where it was.
 
-    Of an `Exception` ADK writes an event, behind which it takes the agent for done.
+    Of an `Exception` ADK writes an event, behind which it takes the agent for done, and other
+    frameworks may tell the model of it.
 
     Args:
         error: What it is ended by.
     """
 
-    def __init__(self, error: Cause) -> None:
+    def __init__(self, error: SignoffError) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -43,7 +41,7 @@ class Working:
 
     def __init__(self) -> None:
         self._busy: dict[_Session, set[_Ended]] = {}
-        self._stopping: dict[_Session, Cause] = {}
+        self._stopping: dict[_Session, SignoffError] = {}
 
     @contextmanager
     def on(self, session: _Session) -> Iterator[None]:
@@ -70,7 +68,7 @@ class Working:
         if error := self._stopping.get(session):
             await self.end(session, error)
 
-    async def end(self, session: _Session, error: Cause) -> NoReturn:
+    async def end(self, session: _Session, error: SignoffError) -> NoReturn:
         """End a turn, once all its tools have ended but for those that wait for this.
 
         Raises:

@@ -1,0 +1,1 @@
+"""Other products that let work wait for a decision, measured beside Signoff."""

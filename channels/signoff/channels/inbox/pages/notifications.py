@@ -1,0 +1,98 @@
+"""The page on which people turn notifications on and off, for each of their browsers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from signoff.broker.decisions import Decisions
+from signoff.channels.inbox.auth.browsers import browser_of
+from signoff.channels.inbox.auth.context import AuthContext, Pages, Route, Visit, go
+from signoff.channels.inbox.settings import ROOT, PushSettings
+from signoff.channels.inbox.subscriptions import (
+    LASTS,
+    Subscription,
+    SubscriptionRefused,
+    read_endpoint,
+    read_keys,
+    subscribe,
+    subscriptions_of,
+    unsubscribe,
+)
+from signoff.channels.inbox.vapid import public_key
+from signoff.channels.words.messages import moment
+
+HERE: Final = "/notifications"
+
+
+class NotificationPages(Pages):
+    """Shows in which browsers a person is notified, and changes it."""
+
+    def __init__(self, decisions: Decisions, auth: AuthContext, settings: PushSettings) -> None:
+        super().__init__(decisions, auth)
+        self._settings = settings
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes."""
+        return (
+            ("GET", HERE, self.notifications_page),
+            ("POST", f"{HERE}/on", self.turn_on),
+            ("POST", f"{HERE}/off", self.turn_off),
+        )
+
+    async def notifications_page(self, request: Request) -> Response:
+        """Show in which browsers somebody is notified."""
+        return await self._shown(await self._auth.of(request))
+
+    async def turn_on(self, request: Request) -> Response:
+        """Notify the browser that sends this, by the push service that it names."""
+        visit, form = await self._auth.sent(request)
+        now = await self._ledger.now()
+        try:
+            endpoint = read_endpoint(
+                form.get("endpoint", ""), allow_private=self._settings.allow_private
+            )
+            key, auth = read_keys(form.get("key", ""), form.get("auth", ""))
+        except SubscriptionRefused as error:
+            return await self._shown(visit, status=422, alert=f"{error} Nothing was turned on.")
+        new = Subscription(
+            endpoint=endpoint,
+            key=key,
+            auth=auth,
+            browser=browser_of(request.headers.get("user-agent", "")),
+            since=now,
+            until=now + LASTS,
+            epoch=visit.session.epoch,
+            ours=public_key(self._settings),
+        )
+        await subscribe(self._ledger, visit.person.id, new)
+        return go(f"{ROOT}{HERE}")
+
+    async def turn_off(self, request: Request) -> Response:
+        """Notify one of somebody's browsers no more."""
+        visit, form = await self._auth.sent(request)
+        await unsubscribe(self._ledger, visit.person.id, [form.get("browser", "")])
+        return go(f"{ROOT}{HERE}")
+
+    async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
+        zone = self._decisions.directory.zone_of(visit.person.id)
+        found = await subscriptions_of(self._ledger, visit.person.id, self._settings)
+        return visit.page(
+            "notifications",
+            status=status,
+            alert=alert,
+            here=HERE,
+            key=public_key(self._settings),
+            browsers=[
+                {
+                    "id": one.id,
+                    "name": one.browser,
+                    "since": moment(one.since, zone),
+                    "until": moment(one.until, zone),
+                }
+                for one in found
+            ],
+        )

@@ -1,0 +1,178 @@
+"""Which browsers of a person are notified: subscriptions to push services, as the ledger has them.
+
+They end after a while, and with the person's sessions: whoever is signed out everywhere is notified
+nowhere. A push service takes messages for a subscription only from who has our private key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import TypeAdapter
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.channels.inbox.auth.epochs import epoch_of
+from signoff.channels.inbox.settings import PushSettings
+from signoff.channels.inbox.vapid import decoded, public_key
+
+LASTS: Final = timedelta(days=180)
+"""How long a browser is notified before its user has to turn it on again."""
+
+_MOST: Final = 10
+"""Browsers of one person; the one that was turned on first goes."""
+
+_LONGEST: Final = 1000
+_SECRET: Final = 16
+
+
+class SubscriptionRefused(Exception):
+    """A browser has sent something that is no subscription."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A browser that is notified.
+
+    Attributes:
+        endpoint: Where its push service takes messages.
+        key: Its public key, in base64url (`p256dh`).
+        auth: Its secret, in base64url.
+        browser: Which browser it is, in our own words.
+        since: From when on (UTC).
+        until: Until when (UTC).
+        epoch: Of the sessions in which it was turned on.
+        ours: Our public key, for which its push service takes messages.
+    """
+
+    endpoint: str
+    key: str
+    auth: str
+    browser: str
+    since: datetime
+    until: datetime
+    epoch: str
+    ours: str
+
+    @property
+    def id(self) -> str:
+        """Stands for it: a hash of its endpoint."""
+        return hashlib.sha256(self.endpoint.encode()).hexdigest()[:16]
+
+
+_ALL: Final = TypeAdapter(tuple[Subscription, ...])
+
+
+def read_endpoint(text: str, *, allow_private: bool) -> str:
+    """Return the endpoint of a subscription.
+
+    What its host resolves to is judged when something is posted there; see `Poster`.
+
+    Raises:
+        SubscriptionRefused: It is none.
+    """
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # parsed on access
+    except ValueError as error:
+        raise SubscriptionRefused("The address of the push service is none.") from error
+    host = parts.hostname or ""
+    plain = len(text) <= _LONGEST and text.isascii() and text.isprintable() and " " not in text
+    if not plain or not host or parts.username is not None or parts.fragment:
+        raise SubscriptionRefused("The address of the push service is none.")
+    if not allow_private and (parts.scheme != "https" or _is_address(host)):
+        raise SubscriptionRefused("A push service has a name, and is reached by https.")
+    if parts.scheme not in {"http", "https"}:
+        raise SubscriptionRefused("The address of the push service is none.")
+    return text
+
+
+def read_keys(key: str, auth: str) -> tuple[str, str]:
+    """Return the keys of a subscription.
+
+    Raises:
+        SubscriptionRefused: They are none.
+    """
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(key))
+        secret = decoded(auth)
+    except ValueError as error:
+        raise SubscriptionRefused("The keys of the subscription are none.") from error
+    if len(secret) != _SECRET:
+        raise SubscriptionRefused("The secret of the subscription has another length.")
+    return key, auth
+
+
+async def subscriptions_of(
+    ledger: Ledger, person: str, settings: PushSettings
+) -> list[Subscription]:
+    """Return the browsers in which somebody is notified, the latest first."""
+    record = await ledger.raw(_key(person))
+    if record is None:
+        return []
+    epoch, now, ours = await epoch_of(ledger, person), await ledger.now(), public_key(settings)
+    found = [one for one in _ALL.validate_json(record[1]) if (one.epoch, one.ours) == (epoch, ours)]
+    return sorted((one for one in found if now < one.until), key=lambda one: one.since)[::-1]
+
+
+async def subscribed(ledger: Ledger, people: Collection[str]) -> frozenset[str]:
+    """Return which of some people may have a browser that is notified, in one round trip."""
+    ids = sorted(set(people))
+    records = await ledger.store.read([_key(one) for one in ids])
+    return frozenset(one for one, record in zip(ids, records, strict=True) if record is not None)
+
+
+async def subscribe(ledger: Ledger, person: str, new: Subscription) -> None:
+    """Notify a browser from now on; one that is notified already begins anew."""
+
+    async def attempt() -> None:
+        version, kept = await _read(ledger, person)
+        left = [one for one in kept if one.id != new.id and new.since < one.until]
+        await ledger.commit(_put(person, version, [*left, new][-_MOST:], new.since))
+
+    await ledger.decide_again(attempt)
+
+
+async def unsubscribe(ledger: Ledger, person: str, ids: Collection[str]) -> None:
+    """Notify some browsers no more; nothing happens where they are not somebody's."""
+
+    async def attempt() -> None:
+        version, kept = await _read(ledger, person)
+        left = [one for one in kept if one.id not in ids]
+        if len(left) < len(kept):
+            await ledger.commit(_put(person, version, left, await ledger.now()))
+
+    await ledger.decide_again(attempt)
+
+
+async def _read(ledger: Ledger, person: str) -> tuple[int, Sequence[Subscription]]:
+    record = await ledger.raw(_key(person))
+    return (0, ()) if record is None else (record[0], _ALL.validate_json(record[1]))
+
+
+def _put(person: str, version: int, all_: Sequence[Subscription], now: datetime) -> Change:
+    if not all_:
+        return Change().put_raw(_key(person), "", was=version)
+    data = json.dumps(_ALL.dump_python(tuple(all_), mode="json"))
+    lasts = max(one.until for one in all_) - now
+    return Change().put_raw(_key(person), data, was=version, ttl=lasts)
+
+
+def _key(person: str) -> str:
+    return f"push:{person}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return True

@@ -1,0 +1,245 @@
+"""The stage `push`: notifies people's browsers through their push services (RFC 8030)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final
+
+import httpx
+import structlog
+
+from signoff.broker import stages
+from signoff.broker.decisions import Decisions
+from signoff.broker.ledger.change import Change, Item
+from signoff.broker.work import SendPush
+from signoff.channels.inbox.settings import ROOT, InboxSettings, PushSettings, page_of
+from signoff.channels.inbox.subscriptions import Subscription, subscriptions_of, unsubscribe
+from signoff.channels.inbox.vapid import authorization
+from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, read_each, work_of
+from signoff.channels.push.encryption import MOST, encrypted
+from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
+from signoff.channels.webhooks.posting import Poster
+from signoff.channels.words.messages import moment
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import LeaseLost, LedgerError
+from signoff.core.base.shown_text import shortened
+from signoff.core.cards.card import card, unbroken
+from signoff.core.directory.people import Person
+from signoff.core.routing.quiet_hours import held_until
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT: Final = 10.0
+_AT_ONCE: Final = 8
+_MOST_ATTEMPTS: Final = 6
+"""About five minutes: the card itself has been delivered already."""
+
+_LONGEST_TITLE: Final = 120
+_LONGEST_TEXT: Final = 400
+_MOST_LISTED: Final = 3
+_LONGEST_LIFE: Final = timedelta(days=1)
+_GONE: Final = frozenset({403, 404, 410})
+"""What says that a subscription has ended, or is for another key than ours."""
+
+_AGAIN: Final = frozenset({429, *range(500, 600)})
+
+
+class _Came(Enum):
+    TAKEN = auto()
+    GONE = auto()
+    LATER = auto()
+    REFUSED = auto()
+
+
+class PushSender:
+    """Notifies.
+
+    Args:
+        decisions: The ledger and the people.
+        inbox: The page that notifications open.
+        settings: Our key.
+        lookup: Finds the addresses of push services.
+        transport: Another way there, for tests.
+    """
+
+    def __init__(
+        self,
+        decisions: Decisions,
+        inbox: InboxSettings,
+        settings: PushSettings,
+        *,
+        lookup: Resolve = resolve,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._decisions = decisions
+        self._ledger = decisions.ledger
+        self._inbox = inbox
+        self._settings = settings
+        self._poster = Poster(timeout=_TIMEOUT, lookup=lookup, transport=transport)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._poster.close()
+
+    async def drain(self) -> int:
+        """Work until nothing waits, and return how many items there were.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        return await drain(self._ledger, stages.PUSH, self.work)
+
+    async def work(self, items: Sequence[Item]) -> None:
+        """Notify of leased items, a few at a time; one that fails stops no other.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        await self._decisions.roster.refresh()
+        window = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(item: Item) -> None:
+            async with window:
+                try:
+                    change = await self._done(item)
+                except LedgerError:
+                    raise
+                except Exception as error:
+                    log.exception("push.failed", item=item.id)
+                    change = dead_letter(Change(), item, f"{type(error).__name__}: {error}")
+                try:
+                    await self._ledger.commit(change)
+                except LeaseLost as error:
+                    log.info("push.lease_lost", item=item.id, error=str(error))
+
+        came = await asyncio.gather(*map(one, items), return_exceptions=True)
+        for problem in came:
+            if isinstance(problem, BaseException):
+                raise problem
+
+    async def _done(self, item: Item) -> Change:
+        """Notify one person, and return what is to be recorded of that."""
+        work = work_of(item)
+        if not isinstance(work, SendPush):
+            return dead_letter(Change(), item, "this version cannot read it")
+        person, now = self._decisions.directory.get(work.person), await self._ledger.now()
+        approvals = await self._waiting(work, person, now) if person is not None else []
+        if person is None or not approvals:
+            return Change().ack(item)
+        found = await subscriptions_of(self._ledger, person.id, self._settings)
+        to = [one for one in found if not work.left or one.id in work.left]
+        told = self._told(approvals, person, again=work.again)
+        life = self._life(approvals, now)
+        came = [await self._post(one, told, approvals[0].id, life, now) for one in to]
+        gone = {one.id for one, how in zip(to, came, strict=True) if how is _Came.GONE}
+        if gone:
+            log.info("push.ended", person=person.id, subscriptions=len(gone))
+            await unsubscribe(self._ledger, person.id, gone)
+        left = [one.id for one, how in zip(to, came, strict=True) if how is _Came.LATER]
+        if left and item.attempts < _MOST_ATTEMPTS:
+            body = {**item.body, "left": left}
+            return Change().retry(item, after=backoff(item.attempts), body=body)
+        log.info("push.done", item=item.id, person=person.id, taken=came.count(_Came.TAKEN))
+        return Change().ack(item)
+
+    async def _waiting(self, work: SendPush, person: Person, now: datetime) -> list[Approval]:
+        """Return what still waits for somebody who is not to be left in peace now."""
+        found = (await read_each(self._ledger, work.approvals)).values()
+        return [
+            one
+            for one in found
+            if isinstance(one, Approval)
+            and one.state is State.PENDING
+            and person.id in one.approvers
+            and held_until(one, [person], now=now) is None
+        ]
+
+    def _told(
+        self, approvals: Sequence[Approval], person: Person, *, again: bool
+    ) -> dict[str, object]:
+        """Return what a device shows: titles and amounts, and no argument besides."""
+        first = approvals[0]
+        zone = self._decisions.directory.zone_of(person.id)
+        if len(approvals) > 1:
+            lines = [self._title(one) for one in approvals[:_MOST_LISTED]]
+            more = len(approvals) - _MOST_LISTED
+            lines += [f"and {more} more"] if more > 0 else []
+            title, path = f"{len(approvals)} requests wait for you", f"{ROOT}/"
+        else:
+            until = f"Answer until {moment(first.deadline, zone)}" if first.deadline else ""
+            lines = [*self._amounts(first), until]
+            title, path = self._title(first), page_of(first.id)
+        told: dict[str, object] = {
+            "title": f"Reminder: {title}" if again else title,
+            "text": shortened("\n".join(filter(None, lines)), _LONGEST_TEXT),
+            "path": path,
+            "tag": first.id,
+            "again": again,
+        }
+        if sum(len(str(one).encode("utf-8", "replace")) for one in told.values()) > MOST:
+            told |= {"title": "A request waits for you", "text": ""}
+        return told
+
+    def _title(self, approval: Approval) -> str:
+        shape = card(approval, self._decisions.directory)
+        return shortened(unbroken(shape.title if shape.titled else shape.call), _LONGEST_TITLE)
+
+    def _amounts(self, approval: Approval) -> list[str]:
+        """Return the amounts of money that its policy names, and does not hide."""
+        names = approval.terms.money if approval.terms is not None else {}
+        rows = card(approval, self._decisions.directory).rows
+        return [
+            f"{row.name}: {unbroken(row.value)}"
+            for row in rows
+            if row.name in names and not row.hidden
+        ]
+
+    @staticmethod
+    def _life(approvals: Sequence[Approval], now: datetime) -> int:
+        """Return for how many seconds a push service keeps it for a device that is off."""
+        ends = [one.deadline - now for one in approvals if one.deadline is not None]
+        return max(int(min([_LONGEST_LIFE, *ends]).total_seconds()), 0)
+
+    async def _post(
+        self,
+        to: Subscription,
+        told: dict[str, object],
+        about: str,
+        life: int,
+        now: datetime,
+    ) -> _Came:
+        topic = base64.urlsafe_b64encode(hashlib.sha256(about.encode()).digest()[:24]).decode()
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Content-Encoding": "aes128gcm",
+            "TTL": str(life),
+            "Urgency": "high",
+            # What was not fetched yet is replaced by what comes later about the same request.
+            "Topic": topic,
+            "Authorization": authorization(self._settings, to.endpoint, now),
+        }
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                answer = await self._poster.post(
+                    to.endpoint,
+                    encrypted(told, to),
+                    headers,
+                    allow_private=self._settings.allow_private,
+                )
+        except PrivateAddress as error:
+            log.warning("push.private_address", error=str(error))
+            return _Came.GONE
+        except (TimeoutError, httpx.HTTPError, OSError) as error:
+            log.warning("push.later", error=f"{type(error).__name__}: {error}")
+            return _Came.LATER
+        if answer.is_success:
+            return _Came.TAKEN
+        if answer.status in _GONE:
+            return _Came.GONE
+        log.warning("push.refused", status=answer.status)
+        return _Came.LATER if answer.status in _AGAIN else _Came.REFUSED

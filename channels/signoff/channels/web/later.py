@@ -1,0 +1,28 @@
+"""An application that is put together when somebody asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+class Later:
+    """An ASGI application that is made at its first request: until then it takes no memory.
+
+    Args:
+        make: Makes it, in a thread, for that may take a while.
+    """
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._made: ASGIApp | None = None
+        self._making = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(self._make)
+        await self._made(scope, receive, send)

@@ -1,0 +1,37 @@
+"""Starting a process: with the part of the settings that is its own, and with nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from signoff.cli.composition.credentials import drop_foreign_secrets
+from signoff.cli.lean import import_lean
+
+
+def start(kind: str, config: Path | None = None, apps: Sequence[str] = ()) -> int:
+    """Run a process until it is told to stop; return the exit code.
+
+    Args:
+        kind: ``worker``, ``channels`` or ``gateway``.
+        config: The settings file; see `signoff.cli.config.settings.find_file`.
+        apps: The agents that a worker runs; all where none is named.
+
+    Raises:
+        SignoffError: It cannot start.
+    """
+    drop_foreign_secrets(kind)
+    if kind != "worker":
+        import_lean("structlog", "celery.app.base", "kombu.serialization")
+    if kind == "channels":
+        import_lean("celery.apps.worker")
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- after what is lean
+
+    settings = load_settings(config, kind)
+    if kind == "gateway":
+        from signoff.cli.gateway import run_gateway  # noqa: PLC0415 -- each process has its own
+
+        return run_gateway(settings)
+    from signoff.cli.processes import run_channels, run_worker  # noqa: PLC0415
+
+    return run_channels(settings) if kind == "channels" else run_worker(settings, apps)

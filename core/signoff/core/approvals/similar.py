@@ -1,0 +1,72 @@
+"""Similar requests: what a person has decided before about requests like one that waits.
+
+Two requests are alike if the same tool of the same agent asks under the same policy. Their
+arguments and requesters may differ: what is alike in those, too, a grant says.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.policies.levels import Verdict
+
+_VERDICTS: Final = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
+
+
+class Similar(NamedTuple):
+    """How many requests like one a person has decided.
+
+    Attributes:
+        approved: How many they have approved.
+        rejected: How many they have rejected.
+    """
+
+    approved: int = 0
+    rejected: int = 0
+
+    @property
+    def decided(self) -> int:
+        """How many they have decided."""
+        return self.approved + self.rejected
+
+    @property
+    def words(self) -> str:
+        """A sentence to the person; "" where there are none."""
+        if not self.decided:
+            return ""
+        many = "requests" if self.decided > 1 else "request"
+        counts = (f"{self.approved:,} approved", f"{self.rejected:,} rejected")
+        said = [text for text, count in zip(counts, self, strict=True) if count]
+        return f"You decided {self.decided:,} {many} like this before: {', '.join(said)}."
+
+
+def likeness(approval: Approval) -> tuple[str, ...]:
+    """Return what similar requests have in common: app, agent, tool and policy.
+
+    Nothing is like a request that is not routed yet: it returns no names.
+    """
+    if approval.terms is None:
+        return ()
+    return (
+        approval.origin.app,
+        approval.origin.agent,
+        approval.call.name,
+        approval.terms.policy,
+    )
+
+
+def answers(approval: Approval) -> dict[str, Verdict]:
+    """Return how people answered a request that has been approved or rejected, by their ids.
+
+    Grants, deadlines and who has broken the glass answer nothing: nobody has weighed that call.
+    """
+    verdict, decision = _VERDICTS.get(approval.state), approval.decision
+    if verdict is None or decision is None or not likeness(approval):
+        return {}
+    found = {vote.by: vote.verdict for vote in approval.votes}
+    if decision.by and not decision.grant:
+        found[decision.by] = verdict
+    if approval.glass is not None:
+        found.pop(approval.glass.by, None)
+    return found

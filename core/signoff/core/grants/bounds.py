@@ -1,0 +1,95 @@
+"""What a grant would have covered of what its giver has approved before: its form begins so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.approval import Approval, State
+from signoff.core.base.errors import GrantRefused
+from signoff.core.base.hiding import is_hidden
+from signoff.core.base.numbers import json_text, number_text
+from signoff.core.grants.grant import Scope
+from signoff.core.policies.policy import GrantRules
+
+_NONE: Final = "Write a number, such as 250."
+
+
+class Seen(NamedTuple):
+    """The bounds of what somebody has approved that a grant would cover.
+
+    Attributes:
+        covered: How many requests that were; the one that waits is not counted.
+        most: The arguments that can be bounded, each with the largest value seen, as a text; ""
+            where none was seen.
+    """
+
+    covered: int
+    most: Mapping[str, str]
+
+
+def seen(approval: Approval, rules: GrantRules, earlier: Iterable[Approval]) -> Seen:
+    """Return the bounds of those earlier approvals that a grant given now would have covered.
+
+    Args:
+        approval: The request that waits.
+        rules: How far its policy lets people approve in advance.
+        earlier: What the giver has decided before.
+    """
+    scope = Scope.of(approval, rules)
+    alike = [one for one in earlier if one.state is State.APPROVED and not scope.why_not(one)]
+    return Seen(len(alike), {name: _largest(name, alike) for name in bounded(approval, rules)})
+
+
+def bounded(approval: Approval, rules: GrantRules) -> tuple[str, ...]:
+    """Return the arguments that may vary, are numbers of at least 0, and are not hidden."""
+    args = approval.call.args
+    return tuple(
+        name
+        for name in sorted(args)
+        if name in rules.vary and _is_amount(args[name]) and not is_hidden((name,), approval.hides)
+    )
+
+
+def limit_of(most: Mapping[str, str]) -> str:
+    """Return the limit of a grant whose arguments have these largest values; see `Grant.give`.
+
+    Args:
+        most: The values by the names of the arguments, as they were typed; one that is left empty
+            bounds nothing.
+
+    Raises:
+        GrantRefused: One of them is not a number.
+    """
+    parts = []
+    for name, text in most.items():
+        if text.strip():
+            at = f"args.{name}" if name.isidentifier() else f"args[{json_text(name)}]"
+            parts += [f"{at} >= 0", f"{at} <= {_number(text.strip())}"]
+    return " && ".join(parts)
+
+
+def _number(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise GrantRefused(f"{text[:40]!r} is not a number. {_NONE}") from error
+    if not 0 <= value < float("inf"):
+        raise GrantRefused(f"{text[:40]!r} bounds nothing. {_NONE}")
+    return number_text(value)
+
+
+def _largest(name: str, alike: Sequence[Approval]) -> str:
+    values = [value for one in alike if _is_amount(value := one.call.args.get(name))]
+    return number_text(max(map(_float, values))) if values else ""
+
+
+def _float(value: JsonValue) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _is_amount(value: JsonValue) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= _float(value) < float("inf")

@@ -1,0 +1,47 @@
+"""A peer that cannot be measured is named with the reason, and the others are measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.peers import installing
+from benchmarks.peers.__main__ import Found, Plan, measure, show
+from benchmarks.peers.contenders import CONTENDERS, Contender
+from benchmarks.peers.installing import Environment, NotInstalled
+from rich.console import Console
+
+
+def contender(driven: str, environment: Environment) -> Contender:
+    """Return a peer that nobody can measure."""
+    return Contender("nobody", driven, "no", "nothing", environment)
+
+
+def test_what_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing program is named; nothing is taken for installed."""
+    monkeypatch.setattr(installing, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "no-python"))
+    environment = Environment(name="nobody", python=("nothing",))
+    with pytest.raises(NotInstalled, match="no-python is not installed"):
+        environment.install()
+    assert not list(tmp_path.rglob(".installed"))
+
+
+async def test_what_does_not_start_is_named_in_the_table(tmp_path: Path) -> None:
+    """Its row says what was wrong, where the others have their figures."""
+    nobody = contender("no_such_module:Peer", Environment(shows=("celery",)))
+    with (tmp_path / "table").open("w") as file:
+        console = Console(file=file, width=200)
+        found = await measure(Plan(rounds=1), [nobody], folder=tmp_path, console=console)
+        show(console, found)
+    assert "No module named 'benchmarks.peers.no_such_module'" in found[0].problem
+    assert found[0].problem in (tmp_path / "table").read_text()
+
+
+def test_every_peer_says_what_its_unit_has_and_what_survives() -> None:
+    """Figures without these mean nothing."""
+    assert len({one.name for one in CONTENDERS}) == len(CONTENDERS)
+    for one in CONTENDERS:
+        assert one.durable
+        assert one.unit
+        assert not Found(one).problem

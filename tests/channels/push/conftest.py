@@ -1,0 +1,95 @@
+"""An office whose page notifies browsers, and a push service on this machine."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from builders import MARA
+from channels.conftest import Channels
+from channels.push.device import Device, PushService
+from served import listening
+from signoff.broker.server.embedded import free_port
+from signoff.channels.gateway import make_gateway
+from signoff.channels.inbox.auth.factors import Factors
+from signoff.channels.inbox.router import make_inbox_router
+from signoff.channels.inbox.settings import InboxSettings, PushSettings
+from signoff.channels.inbox.subscriptions import subscribed
+from signoff.channels.pipeline.bundles import Bundling
+from signoff.channels.pipeline.deliver import Delivery
+from signoff.channels.push.sender import PushSender
+from signoff.core.directory.people import Person
+from visitor import ORIGIN, SETTINGS, Browser, forms_of, totp_of
+
+PUSH = PushSettings(
+    private_key=SecretStr(base64.b64encode(b"\x07" * 32).decode()),
+    contact="mailto:ops@example.com",
+    allow_private=True,
+)
+PAGE = SETTINGS.model_copy(update={"push": PUSH})
+
+
+@dataclass
+class Notified:
+    """The stages of the channels, the page, and the stage that notifies."""
+
+    channels: Channels
+    sender: PushSender
+    browser: Browser
+    bundling: Bundling | None = None
+
+    async def deliver(self) -> None:
+        """Deliver what waits, and notify of it."""
+        people = self.channels
+        delivery = Delivery(
+            people.ledger,
+            people.channel,
+            directory=people.directory,
+            inbox=people.inbox,
+            roster=people.decider.roster,
+            bundling=self.bundling,
+            subscribed=lambda ids: subscribed(people.ledger, ids),
+        )
+        await people.router.drain()
+        await delivery.drain()
+        await self.sender.drain()
+
+    async def sign_in(self, person: Person = MARA) -> None:
+        """Sign somebody in."""
+        if person.id not in self.browser.apps:
+            factors = Factors(self.channels.ledger, PAGE.secret_key)
+            self.browser.apps[person.id] = totp_of(await factors.enroll(person, by="test"))
+        await self.browser.sign_in(person)
+
+    async def turn_on(self, device: Device) -> httpx.Response:
+        """Turn notifications on in a browser of who is signed in."""
+        page = await self.browser.get("/inbox/notifications")
+        form = forms_of(page)["/inbox/notifications/on"]
+        return await self.browser.post("/inbox/notifications/on", form | device.form)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[PushService]:
+    """A push service that listens."""
+    made = PushService(free_port())
+    async with listening(made.app, made.port, "127.0.0.1"):
+        yield made
+
+
+@pytest.fixture
+async def office(still_channels: Channels) -> AsyncIterator[Notified]:
+    """Mara is signed in."""
+    still_channels.inbox = page = InboxSettings.model_validate(PAGE)
+    app = make_gateway(still_channels.ledger)
+    app.include_router(make_inbox_router(still_channels.decider, page))
+    sender = PushSender(still_channels.decider, page, PUSH)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ORIGIN) as http:
+        made = Notified(still_channels, sender, Browser(http, {}, still_channels.ledger))
+        await made.sign_in()
+        yield made
+    await sender.close()

@@ -1,0 +1,28 @@
+"""An application is put together at its first request, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from signoff.channels.web.later import Later
+
+
+async def test_it_is_made_once_when_somebody_asks() -> None:
+    """Several who ask at once wait for the same one."""
+    made: list[ASGIApp] = []
+
+    def make() -> ASGIApp:
+        made.append(PlainTextResponse("here"))
+        return made[-1]
+
+    app = Later(make)
+    assert made == []
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://signoff.example") as http:
+        answers = await asyncio.gather(*(http.get("/") for _ in range(5)))
+    assert [one.text for one in answers] == ["here"] * 5
+    assert len(made) == 1

@@ -1,0 +1,45 @@
+"""A graph whose nodes interrupt it themselves; the user's message says how."""
+
+import json
+from typing import Any
+
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+from worker.frameworks.script import pay, write
+
+EVERYTHING = {
+    "allow_accept": True,
+    "allow_edit": True,
+    "allow_respond": True,
+    "allow_ignore": False,
+}
+
+
+def act(state: MessagesState) -> dict[str, Any]:
+    """Ask in the schema of Agent Inbox, or in words, and do what is answered."""
+    wish = json.loads(str(state["messages"][-1].content))
+    if "question" in wish:
+        answer = interrupt(wish["question"])
+        write({"answered": answer})
+        return {"messages": [{"role": "assistant", "content": f"I heard {answer}"}]}
+    request = {
+        "action_request": {"action": "pay", "args": {"to": wish["to"], "amount": 20}},
+        "config": wish.get("config", EVERYTHING),
+        "description": "A payment",
+    }
+    (answer,) = interrupt([request])
+    args = {"accept": request["action_request"]["args"], "edit": (answer["args"] or {})}
+    if answer["type"] == "edit":
+        args["edit"] = answer["args"]["args"]
+    done = pay(**args[answer["type"]]) if answer["type"] in args else answer
+    return {"messages": [{"role": "assistant", "content": json.dumps(done)}]}
+
+
+graph = (
+    StateGraph(MessagesState)
+    .add_node("act", act)
+    .add_edge(START, "act")
+    .add_edge("act", END)
+    .compile()
+)

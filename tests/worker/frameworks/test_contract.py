@@ -1,0 +1,501 @@
+"""What every runtime promises, whichever framework its agents are of."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deciding import Decider
+from services import missing
+from signoff.broker import stages
+from signoff.broker.freezes import Freezes
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.store import Store
+from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.broker.sessions import Name, SessionRecords
+from signoff.broker.work import ResumeRun
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.run import Run, RunState
+from signoff.core.base.errors import LeaseLost, RunError
+from signoff.core.directory.people import Directory
+from signoff.core.policies.policy import Edits, InDoubt
+from signoff.worker import verification
+from signoff.worker.adk.apps import Apps, session_service
+from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.runtime import AdkRuntime
+from signoff.worker.agent_folders import app_names
+from signoff.worker.dispatch import MixedRuntime
+from signoff.worker.executor import Executor
+from signoff.worker.frameworks.idempotency import idempotency_key, running
+from signoff.worker.frameworks.runtime import framework_runtime
+from signoff.worker.frameworks.sessions import KEY
+from signoff.worker.verification import CallInDoubt
+from worker.frameworks import script
+from worker.frameworks.script import paying, plan
+from worker.office import MARA, HandClock, Office
+
+AGENTS = Path(__file__).parent / "agents"
+OTHERS = {
+    "pydantic_office": "pydantic_ai",
+    "openai_office": "agents",
+    "langchain_office": "langchain",
+}
+"""The apps of other frameworks than ADK, and the packages that these are."""
+EDITING = ["pydantic_office", "langchain_office"]
+"""Those whose frameworks can run a call with other arguments than the model gave."""
+
+
+@pytest.fixture(params=[pytest.param("adk_office", marks=pytest.mark.soak), *OTHERS])
+def app(request: pytest.FixtureRequest) -> str:
+    """An agent of each framework."""
+    return installed(str(request.param))
+
+
+@pytest.fixture(params=list(OTHERS))
+def other(request: pytest.FixtureRequest) -> str:
+    """An agent of each framework but ADK."""
+    return installed(str(request.param))
+
+
+def installed(app: str) -> str:
+    """Skip a test whose framework is not there."""
+    if app in OTHERS and find_spec(OTHERS[app]) is None:
+        missing(OTHERS[app], "make .venv/.dev")
+    return app
+
+
+@dataclass
+class Machine(Office):
+    """An office that has agents of all frameworks."""
+
+    redis: str = ""
+
+    async def done(self, app: str, message: str) -> Run:
+        """Submit a run, and let Mara approve whatever it asks."""
+        run = await self.submit(app, message)
+        while run.state is RunState.PAUSED:
+            await self.approve(run)
+            run = await self.resume(run)
+        return run
+
+    def paid(self) -> Counter[str]:
+        """Return how often each person was paid."""
+        return Counter(str(one["paid"]) for one in self.executed() if "paid" in one)
+
+
+@asynccontextmanager
+async def machine(redis: str, journal: Path, agents: Path = AGENTS) -> AsyncIterator[Machine]:
+    """Run a worker with connections and agents of its own."""
+    clock = HandClock()
+    ledger = Ledger(Store.open(redis, clock=clock))
+    guard = GuardPlugin(ledger)
+    apps = Apps(agents, session_service("", agents, ledger.store), lambda: guard)
+    names = [one for one in app_names(agents) if one != "adk_office"]
+    runtime = MixedRuntime(
+        AdkRuntime(apps, guard), dict.fromkeys(names, framework_runtime(agents, ledger))
+    )
+    decider = Decider(ledger, Directory([MARA]))
+    try:
+        yield Machine(ledger, decider, Executor(ledger, runtime), apps, clock, journal, redis)
+    finally:
+        await apps.close()
+        await ledger.close()
+
+
+@pytest.fixture
+async def here(
+    worker_redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Machine]:
+    """A worker on an empty ledger."""
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
+    async with machine(worker_redis.url, journal) as made:
+        await made.ledger.store.client.flushall()
+        yield made
+
+
+async def approvals_of(here: Machine, run: Run) -> list[Approval]:
+    """Return the approvals of the present pause."""
+    return await here.ledger.approvals(run.approvals)
+
+
+async def resume_again(here: Machine, run: Run, times: int) -> None:
+    """Hand the answers of a run to its runtime again and again, at the same time."""
+    answered = [one for one in await approvals_of(here, run) if one.state is not State.PENDING]
+
+    async def attempt() -> None:
+        with contextlib.suppress(RunError, LeaseLost):
+            await here.executor.runtime.resume(run, answered, lambda change: change)
+
+    await asyncio.gather(*(attempt() for _ in range(times)))
+
+
+async def test_a_run_without_approvals_ends(here: Machine, app: str) -> None:
+    """A tool that needs no approval runs, and the run ends with the agent's last word."""
+    run = await here.submit(app, plan([("note", {"text": "milk"})]))
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "noted milk" in run.text
+    assert here.executed() == [{"noted": "milk"}]
+
+
+async def test_an_approved_call_runs_once(here: Machine, app: str) -> None:
+    """The run pauses before the tool, and goes on behind it."""
+    run = await here.submit(app, plan(paying("anna")))
+    assert run.state is RunState.PAUSED, run.problem
+    assert not here.executed()
+    (waiting,) = await here.ledger.approvals(run.waiting)
+    assert (waiting.call.name, waiting.call.args) == ("pay", {"to": "anna", "amount": 20})
+    assert waiting.origin.agent == "office"
+    assert waiting.declared.startswith("sha256:")
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert '"paid": "anna"' in run.text
+    assert here.paid() == {"anna": 1}
+    (approval,) = await approvals_of(here, run)
+    assert approval.handoff is Handoff.RESUMED
+    assert '"paid": "anna"' in approval.result.replace("\\", "")
+
+
+async def test_the_model_is_told_why(here: Machine, app: str) -> None:
+    """The reason of a rejection reaches the model, and the tool does not run."""
+    run = await here.submit(app, plan(paying("anna")))
+    (waiting,) = await here.ask(run)
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "over budget" in run.text
+    assert not here.executed()
+
+
+@pytest.mark.soak
+async def test_one_pause_after_another(here: Machine, app: str) -> None:
+    """A run can pause as often as its agent asks."""
+    run = await here.done(app, plan(paying("anna"), [("note", {"text": "x"})], paying("ben")))
+    assert run.state is RunState.COMPLETED, run.problem
+    assert run.pause == 2
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+async def test_a_session_has_several_runs(here: Machine, app: str) -> None:
+    """Runs of one session ask under ids of their own, also where the model uses ids again."""
+    for number in range(2):
+        run = await here.decider.submit(
+            app, plan(paying(f"p{number}")), user="riley@example.com", session="one"
+        )
+        await here.executor.drain(stages.run(app))
+        run = await here.ledger.run(run.id)
+        assert run.state is RunState.PAUSED, run.problem
+        await here.approve(run)
+        run = await here.resume(run)
+        assert run.state is RunState.COMPLETED, run.problem
+        assert f"p{number}" in run.text
+    assert here.paid() == {"p0": 1, "p1": 1}
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.soak)])
+async def test_several_at_once(here: Machine, app: str, order: Sequence[int]) -> None:
+    """Calls that wait together are decided in any order, each for itself."""
+    run = await here.submit(app, plan(paying("anna", "ben", "cleo")))
+    asked = await here.ask(run)
+    assert [one.call.args["to"] for one in asked] == ["anna", "ben", "cleo"]
+    for place in order:
+        decide = here.decider.reject if place == 1 else here.decider.approve
+        await decide(asked[place].id, MARA, channel="cli", reason="because")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1, "cleo": 1}
+
+
+@pytest.mark.soak
+async def test_two_workers_take_one_answer(here: Machine, app: str) -> None:
+    """Of two workers that find the same answer one runs the tool."""
+    run = await here.submit(app, plan(paying("anna")))
+    await here.approve(run)
+    async with machine(here.redis, here.journal) as there:
+        await asyncio.gather(
+            here.executor.drain(stages.resume(app)), there.executor.drain(stages.resume(app))
+        )
+    assert (await here.ledger.run(run.id)).state is RunState.COMPLETED
+    assert here.paid() == {"anna": 1}
+
+
+async def test_two_answers_at_once(here: Machine, app: str) -> None:
+    """Of two answers to one call one counts."""
+    run = await here.submit(app, plan(paying("anna")))
+    (asked,) = await here.ask(run)
+    answers = await asyncio.gather(
+        here.decider.approve(asked.id, MARA, channel="cli"),
+        here.decider.reject(asked.id, MARA, channel="email"),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(one, Exception) for one in answers) == 1
+    run = await here.resume(run)
+    (decided,) = await approvals_of(here, run)
+    assert here.paid() == ({"anna": 1} if decided.state is State.APPROVED else {})
+
+
+MANY = [20, pytest.param(1_000, marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("times", MANY)
+async def test_duplicate_resumes(here: Machine, app: str, times: int) -> None:
+    """Work that is there many times over runs nothing twice, while it goes on and afterwards."""
+    run = await here.submit(app, plan(paying("anna", "ben")))
+    await here.approve(run)
+    answered = await here.ledger.run(run.id)
+    async with machine(here.redis, here.journal) as there:
+        for _ in range(2):
+            for _ in range(times // 2):
+                work = ResumeRun(run=run.id, app=app, pause=answered.pause)
+                await here.ledger.commit(Change().send(work))
+            await asyncio.gather(
+                here.executor.drain(stages.resume(app)), there.executor.drain(stages.resume(app))
+            )
+    assert (await here.ledger.run(run.id)).state is RunState.COMPLETED
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+@pytest.mark.parametrize("times", MANY)
+async def test_duplicate_resumes_without_a_lease(here: Machine, other: str, times: int) -> None:
+    """Even workers that all take the lease for theirs start a tool once, from one stored state."""
+    run = await here.submit(other, plan(paying("anna", "ben")))
+    await here.approve(run)
+    answered = await here.ledger.run(run.id)
+    for _ in range(times // 20):
+        await resume_again(here, answered, 20)
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+async def test_another_machine_goes_on(here: Machine, app: str) -> None:
+    """A process that has never seen the run resumes it."""
+    run = await here.submit(app, plan(paying("anna"), paying("ben")))
+    await here.approve(run)
+    async with machine(here.redis, here.journal) as there:
+        run = await there.resume(run)
+        assert run.state is RunState.PAUSED, run.problem
+        await there.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+async def test_a_started_tool_is_in_doubt(here: Machine, app: str) -> None:
+    """A tool that a worker has started and not reported is asked about, and not run again."""
+    run = await here.submit(app, plan(paying("anna")))
+    await here.approve(run, InDoubt.ASK)
+    (approval,) = await approvals_of(here, run)
+    started, events = approval.hand_on(Handoff.STARTED, now=here.clock.now())
+    await here.ledger.commit(Change().put(started, was=approval).note(events))
+    run = await here.resume(run)
+    assert run.state is RunState.PAUSED, run.problem
+    assert not here.executed()
+    (asked,) = await here.ask(run)
+    assert "may or may not have happened" in asked.hint
+    await here.decider.reject(asked.id, MARA, channel="cli", reason="it happened")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert not here.executed()
+    assert "it happened" in run.text
+
+
+async def test_a_frozen_tool_waits_for_the_thaw(here: Machine, app: str) -> None:
+    """A frozen tool is not started; after the thaw the run goes on where it was."""
+    freezes = Freezes(here.ledger)
+    await freezes.freeze(app=app, tool="note", by="mara", why="an audit")
+    run = await here.submit(app, plan([("note", {"text": "x"})]))
+    assert (run.state, run.held) == (RunState.QUEUED, "note")
+    assert not here.executed()
+    await freezes.thaw(app=app, tool="note", by="mara", why="done")
+    here.pass_time()
+    await here.executor.drain(stages.run(app))
+    assert (await here.ledger.run(run.id)).state is RunState.COMPLETED
+    assert here.executed() == [{"noted": "x"}]
+
+
+async def test_a_tool_that_raises_has_run(here: Machine, app: str) -> None:
+    """An approved tool that raises is not in doubt: its error is on record."""
+    run = await here.submit(app, plan(paying("nobody")))
+    await here.approve(run)
+    run = await here.resume(run)
+    (approval,) = await approvals_of(here, run)
+    assert run.state in {RunState.COMPLETED, RunState.FAILED}
+    assert "error" in approval.result
+    assert approval.starts == 1
+    assert not here.executed()
+
+
+async def propose(here: Machine, run: Run, edits: Edits) -> Approval:
+    """Let Mara approve the call with another amount."""
+    (asked,) = await here.ask(run, edits=edits)
+    return await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
+
+
+@pytest.mark.parametrize("other", EDITING)
+async def test_an_edit_that_the_policy_allows(here: Machine, other: str) -> None:
+    """The changed call is an approval of its own, and runs in the place of the model's."""
+    installed(other)
+    run = await here.submit(other, plan([*paying("ben"), ("pay", {"to": "anna", "amount": 20})]))
+    ben, anna = await here.ask(run, edits=Edits.APPROVE)
+    await here.decider.approve(ben.id, MARA, channel="cli")
+    before = await here.decider.approve(anna.id, MARA, channel="cli", values={"amount": 5})
+    run = await here.resume(run)
+    assert run.state is RunState.PAUSED, run.problem
+    assert not here.executed()
+    (waiting,) = await here.ledger.approvals(run.waiting)
+    assert waiting.call.args == {"to": "anna", "amount": 5}
+    assert waiting.supersedes == before.id
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert '"amount": 5' in run.text
+    assert {str(one["paid"]): one["amount"] for one in here.executed()} == {"anna": 5, "ben": 20}
+    assert len(here.executed()) == 2
+
+
+async def test_an_edit_that_the_policy_does_not_allow(here: Machine, other: str) -> None:
+    """The model is told what would be approved; nothing runs."""
+    run = await here.submit(other, plan(paying("anna")))
+    await propose(here, run, Edits.ASK)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert not here.executed()
+    assert "exactly the arguments of the proposal" in run.text
+
+
+async def forge(here: Machine, run: Run, old: str, new: str) -> None:
+    """Change the stored state of a run, as somebody could who can write to Redis."""
+    name = Name(run.app, run.user, run.session)
+    found = await SessionRecords(here.ledger.store).read(name)
+    assert found is not None
+    text = found.states.session[KEY]
+    assert old in text
+    key = f"{here.ledger.store.prefix}session:{name.key}"
+    await here.ledger.store.client.hset(key, f"={KEY}", text.replace(old, new))
+
+
+async def forge_values(here: Machine, run: Run, old: str, new: str) -> None:
+    """Change the stored state of a run wherever a text is in it, also in what is base64."""
+
+    def swapped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {swapped(key): swapped(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [swapped(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        with contextlib.suppress(ValueError):
+            data = base64.b64decode(value, validate=True)
+            if old.encode() in data:
+                return base64.b64encode(data.replace(old.encode(), new.encode())).decode()
+        return value.replace(old, new)
+
+    found = await SessionRecords(here.ledger.store).read(Name(run.app, run.user, run.session))
+    assert found is not None
+    text = found.states.session[KEY]
+    stored = json.loads(text)
+    stored["turns"] = {id_: swapped(one) for id_, one in stored["turns"].items()}
+    assert json.dumps(stored) != text
+    await forge(here, run, text, json.dumps(stored))
+
+
+async def test_a_forged_state_is_asked_about(here: Machine, other: str) -> None:
+    """Arguments that were changed between the card and the run are asked about again."""
+    run = await here.submit(other, plan(paying("anna")))
+    await here.approve(run)
+    await forge_values(here, run, "anna", "emma")
+    run = await here.resume(run)
+    assert run.state is RunState.PAUSED, run.problem
+    assert not here.executed()
+    (asked,) = await here.ledger.approvals(run.waiting)
+    assert asked.call.args["to"] == "emma"
+    assert "have changed" in asked.hint
+    await here.ask(run)
+    await here.decider.reject(asked.id, MARA, channel="cli", reason="who is that?")
+    run = await here.resume(run)
+    # OpenAI's SDK refuses such a state itself, and so does the runtime for LangGraph.
+    assert run.ended
+    assert not here.executed()
+
+
+async def test_a_call_that_is_forged_into_a_state(here: Machine, other: str) -> None:
+    """A stored state in which another tool waits is not gone on from."""
+    run = await here.submit(other, plan(paying("anna")))
+    await here.approve(run)
+    await forge_values(here, run, "pay", "buy")
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert not here.executed()
+
+
+async def test_the_agent_of_a_session_stays_of_one_framework(here: Machine, other: str) -> None:
+    """A session that another framework has begun is refused with words that say so."""
+    run = await here.submit(other, plan(paying("anna")))
+    await here.approve(run)
+    await forge(here, run, '"framework": "', '"framework": "old-')
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "Begin another session" in run.problem
+
+
+async def test_a_session_reads_like_those_of_adk(here: Machine, other: str) -> None:
+    """What was said is in its events, in ADK's form, for whatever reads sessions."""
+    run = await here.done(other, plan(paying("anna")))
+    session = await here.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    first, pause, last = session.events
+    assert first.content is not None
+    assert last.content is not None
+    assert (first.author, first.content.parts[0].text) == ("user", run.message)  # type: ignore[index]
+    assert [one.name for one in pause.get_function_calls()] == ["pay"]
+    assert last.content.parts[0].text == run.text  # type: ignore[index]
+
+
+async def test_a_check_settles_a_doubt(
+    here: Machine, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that says that the call has happened is believed; it gets the key of the call."""
+    asked: list[CallInDoubt] = []
+
+    def happened(one: CallInDoubt) -> bool:
+        asked.append(one)
+        return True
+
+    monkeypatch.setattr(verification, "_checks", {("", "pay"): happened})
+    run = await here.submit(other, plan(paying("anna")))
+    await here.approve(run)
+    (approval,) = await approvals_of(here, run)
+    started, events = approval.hand_on(Handoff.STARTED, now=here.clock.now())
+    await here.ledger.commit(Change().put(started, was=approval).note(events))
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert not here.executed()
+    with running(approval.origin):
+        assert [one.idempotency_key for one in asked] == [idempotency_key()]
+
+
+async def test_the_key_of_a_call_stays(here: Machine, other: str) -> None:
+    """A tool has one idempotency key for its call."""
+    keys: list[str] = []
+    script.before_effect.append(lambda: keys.append(idempotency_key()))
+    try:
+        await here.done(other, plan(paying("anna"), paying("ben")))
+    finally:
+        script.before_effect.clear()
+    assert len(set(keys)) == 2
+    assert all(len(one) == 32 for one in keys)

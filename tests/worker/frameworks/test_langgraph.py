@@ -1,0 +1,150 @@
+"""What is peculiar to LangGraph: interrupts of every shape, and code behind them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from signoff.broker import stages
+from signoff.broker.ledger.change import Change
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.parts import Kind
+from signoff.core.approvals.run import RunState
+from signoff.core.policies.policy import Edits, InDoubt
+from worker.frameworks.script import paying, plan
+from worker.frameworks.test_contract import (
+    Machine,
+    approvals_of,
+    forge_values,
+    here,
+    resume_again,
+)
+from worker.office import MARA
+
+__all__ = ["here"]
+
+pytest.importorskip("langchain", reason="langgraph and langchain are not installed")
+
+GRAPH, CALLS, LANGCHAIN = "graph_office", "calls_office", "langchain_office"
+
+
+async def test_a_request_of_agent_inbox(here: Machine) -> None:
+    """It is asked about as the action that it is, and what is behind it runs once."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
+    assert run.state is RunState.PAUSED, run.problem
+    (waiting,) = await here.ledger.approvals(run.waiting)
+    assert (waiting.call.name, waiting.call.args) == ("pay", {"to": "anna", "amount": 20})
+    assert (waiting.kind, waiting.hint) == (Kind.CONFIRMATION, "A payment")
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 20)
+    assert here.paid() == {"anna": 1}
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    (approval,) = await approvals_of(here, run)
+    assert approval.handoff is Handoff.RESUMED
+
+
+async def test_the_reason_reaches_the_graph(here: Machine) -> None:
+    """A rejection is a response where the request allows one."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
+    (waiting,) = await here.ask(run)
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "over budget" in run.text
+    assert not here.executed()
+
+
+async def test_a_request_that_cannot_be_rejected(here: Machine) -> None:
+    """Where a request allows no rejection the run ends with the reason, and nothing runs."""
+    wish = {"to": "anna", "config": {"allow_accept": True}}
+    run = await here.submit(GRAPH, json.dumps(wish))
+    (waiting,) = await here.ask(run)
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="over budget")
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "over budget" in run.problem
+    assert not here.executed()
+
+
+async def test_an_edit_of_a_request(here: Machine) -> None:
+    """Where the policy and the request allow it, the graph gets the changed action."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
+    (asked,) = await here.ask(run, edits=Edits.APPROVE)
+    await here.decider.approve(asked.id, MARA, channel="cli", values={"amount": 5})
+    run = await here.resume(run)
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.executed() == [{"paid": "anna", "amount": 5}]
+
+
+async def test_code_that_was_cut_off_is_in_doubt(here: Machine) -> None:
+    """Code behind an interrupt that a worker has begun, and not ended, is asked about."""
+    run = await here.submit(GRAPH, json.dumps({"to": "anna"}))
+    await here.approve(run, InDoubt.ASK)
+    (approval,) = await approvals_of(here, run)
+    started, events = approval.hand_on(Handoff.STARTED, now=here.clock.now())
+    await here.ledger.commit(Change().put(started, was=approval).note(events))
+    run = await here.resume(run)
+    assert run.state is RunState.PAUSED, run.problem
+    (asked,) = await here.ledger.approvals(run.waiting)
+    assert "may or may not have happened" in asked.hint
+    await here.approve(run)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"anna": 1}
+
+
+async def test_any_other_interrupt_is_a_question(here: Machine) -> None:
+    """Its answer is what interrupt() returns."""
+    run = await here.submit(GRAPH, json.dumps({"question": "How many?"}))
+    assert run.state is RunState.PAUSED, run.problem
+    (asked,) = await here.ask(run)
+    assert (asked.kind, asked.call.args["message"]) == (Kind.INPUT, "How many?")
+    await here.decider.approve(asked.id, MARA, channel="cli", reason="twelve")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "twelve" in run.text
+    assert len(here.executed()) == 1
+
+
+async def test_several_interrupts_by_their_ids(here: Machine) -> None:
+    """Calls that interrupt each for itself are decided each for itself, beside a question."""
+    steps = plan([*paying("anna", "ben"), ("ask", {"question": "Why?"}), ("note", {"text": "x"})])
+    run = await here.submit(CALLS, steps)
+    asked = {str(one.call.args.get("to")): one for one in await here.ask(run)}
+    assert len(asked) == 3
+    await here.decider.reject(asked["anna"].id, MARA, channel="cli", reason="too late")
+    await here.decider.approve(asked["None"].id, MARA, channel="cli", reason="because")
+    await here.decider.approve(asked["ben"].id, MARA, channel="cli")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert here.paid() == {"ben": 1}
+    assert "too late" in run.text
+    assert "because" in run.text
+
+
+async def test_a_thread_has_one_waiting_run(here: Machine) -> None:
+    """Another run of the session is refused while one waits, with words that say so."""
+    for state in (RunState.PAUSED, RunState.FAILED):
+        run = await here.decider.submit(
+            LANGCHAIN, plan(paying("anna")), user="riley@example.com", session="one"
+        )
+        await here.executor.drain(stages.run(LANGCHAIN))
+        run = await here.ledger.run(run.id)
+        assert run.state is state
+    assert "still waits for approvals" in run.problem
+
+
+async def test_a_changed_checkpoint_is_not_gone_on_from(here: Machine) -> None:
+    """A checkpoint says itself what comes next: one that was changed is refused as a whole."""
+    run = await here.submit(LANGCHAIN, plan(paying("anna"), paying("ben")))
+    await here.approve(run)
+    # The plan of the model, not the call that waits.
+    await forge_values(here, run, "ben", "eve")
+    run = await here.resume(run)
+    assert run.state is RunState.FAILED
+    assert "was changed by somebody else" in run.problem
+    assert not here.executed()

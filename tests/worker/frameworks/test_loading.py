@@ -1,0 +1,109 @@
+"""Agents are found by what their modules export, and what is missing is named."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from services import missing
+from signoff.broker.server.embedded import EmbeddedRedis
+from signoff.core.approvals.run import RunState
+from signoff.core.base.errors import AppNotFound
+from signoff.worker.frameworks.loading import ADK, FRAMEWORKS, Agents, framework_of
+from worker.frameworks.test_contract import AGENTS, OTHERS, machine
+from worker.office import EXAMPLES, ROOT
+
+SUPPORT = ROOT / "examples" / "frameworks"
+NAMES = {
+    "openai_support": "agents",
+    "pydantic_support": "pydantic_ai",
+    "langgraph_support": "langchain",
+}
+
+
+def agent(folder: Path, name: str, code: str) -> None:
+    """Write an agent."""
+    (folder / name).mkdir()
+    (folder / name / "agent.py").write_text(code)
+
+
+@pytest.mark.parametrize("name", ["finance", "finance_strict", "refunds", "time_off"])
+def test_the_agents_of_adk_stay_adks(name: str) -> None:
+    """What speaks of ADK alone is left to ADK's own loader, and not imported before."""
+    assert framework_of(EXAMPLES, name) == ADK
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_framework_that_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: tuple[str, str, str, object]
+) -> None:
+    """The error says what to install."""
+    name, package, brings, _ = framework
+    monkeypatch.setitem(sys.modules, package, None)
+    app = f"needs_{package}"
+    agent(tmp_path, app, f"from {package} import Agent\n\nagent = Agent()\n")
+    assert framework_of(tmp_path, app) == name
+    with pytest.raises(AppNotFound, match=rf"{brings} is not installed.*signoff\[{name}\]"):
+        Agents(tmp_path).load(app)
+
+
+def test_a_module_without_an_agent(tmp_path: Path) -> None:
+    """The error names what a module can export."""
+    agent(tmp_path, "empty_office", "agents = []\n")
+    assert framework_of(tmp_path, "empty_office") == ADK
+    with pytest.raises(AppNotFound, match="root_agent, agent, app, graph"):
+        Agents(tmp_path).load("empty_office")
+
+
+def test_an_agent_that_raises(tmp_path: Path) -> None:
+    """The error has the file and the line."""
+    agent(tmp_path, "broken_office", "import pydantic\n\nraise RuntimeError('no key')\n")
+    with pytest.raises(AppNotFound, match=r"agent.py:3: RuntimeError: no key"):
+        Agents(tmp_path).load("broken_office")
+
+
+def test_the_variables_of_an_agent_are_there_when_it_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `.env` is read first, as ADK does; what is set already stays."""
+    monkeypatch.setenv("SIGNOFF_TEST_SET", "before")
+    monkeypatch.delenv("SIGNOFF_TEST_UNSET", raising=False)
+    agent(
+        tmp_path, "env_office", "import os\n\nraise RuntimeError(os.environ['SIGNOFF_TEST_UNSET'])"
+    )
+    (tmp_path / "env_office" / ".env").write_text("SIGNOFF_TEST_UNSET=x\nSIGNOFF_TEST_SET=y\n")
+    with pytest.raises(AppNotFound, match="RuntimeError: x"):
+        Agents(tmp_path).load("env_office")
+    os.environ.pop("SIGNOFF_TEST_UNSET", None)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("app", OTHERS)
+def test_each_framework_is_known(app: str) -> None:
+    """The agents of the contract are those of their frameworks."""
+    if find_spec(OTHERS[app]) is None:
+        missing(OTHERS[app], "make .venv/.dev")
+    assert framework_of(AGENTS, app) == app.partition("_")[0].replace(
+        "pydantic", "pydantic-ai"
+    ).replace("openai", "openai-agents").replace("langchain", "langgraph")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("app", NAMES)
+async def test_the_examples_play_a_script_without_a_key(
+    worker_redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, app: str
+) -> None:
+    """Each asks before it refunds, and says what became of it."""
+    if find_spec(NAMES[app]) is None:
+        missing(NAMES[app], "make .venv/.dev")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
+    async with machine(worker_redis.url, tmp_path / "journal.jsonl", SUPPORT) as here:
+        await here.ledger.store.client.flushall()
+        run = await here.done(app, "Refund 49.50 for order A-17.")
+    assert run.state is RunState.COMPLETED, run.problem
+    assert run.text == "This is what I heard: refunded 49.50 for A-17"

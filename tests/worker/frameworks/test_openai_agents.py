@@ -1,0 +1,80 @@
+"""What is peculiar to the OpenAI Agents SDK: agents that are tools, and a state that says yes."""
+
+from __future__ import annotations
+
+import pytest
+
+from signoff.core.approvals.lifecycle import Handoff
+from signoff.core.approvals.run import RunState
+from worker.frameworks.script import paying, plan
+from worker.frameworks.test_contract import Machine, approvals_of, forge, here, resume_again
+from worker.office import MARA
+
+__all__ = ["here"]
+
+pytest.importorskip("agents", reason="openai-agents is not installed")
+
+APP = "openai_office"
+
+
+async def test_a_call_inside_an_agent_that_is_a_tool(here: Machine) -> None:
+    """It is asked about with the name of its own agent, and runs once."""
+    run = await here.submit(APP, plan([("ask_clerk", {"input": plan(paying("anna"))})]))
+    assert run.state is RunState.PAUSED, run.problem
+    (waiting,) = await here.ledger.approvals(run.waiting)
+    assert (waiting.origin.agent, waiting.call.name) == ("clerk", "pay")
+    assert waiting.declared.startswith("sha256:")
+    await here.approve(run)
+    await resume_again(here, await here.ledger.run(run.id), 10)
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "anna" in run.text
+    assert here.paid() == {"anna": 1}
+
+
+async def test_the_reason_reaches_an_agent_that_is_a_tool(here: Machine) -> None:
+    """A rejection is told to the agent that has made the call."""
+    run = await here.submit(APP, plan([("ask_clerk", {"input": plan(paying("anna"))})]))
+    (waiting,) = await here.ask(run)
+    await here.decider.reject(waiting.id, MARA, channel="cli", reason="no")
+    run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert "Reason: no" in run.text
+    assert not here.executed()
+
+
+async def test_an_agent_that_is_a_tool_can_need_an_approval_itself(here: Machine) -> None:
+    """Its own approval lets it begin; each call that it makes needs another one."""
+    steps = plan(paying("anna"), paying("ben"))
+    run = await here.submit(APP, plan([("order_clerk", {"input": steps})]))
+    asked = []
+    while run.state is RunState.PAUSED:
+        asked += [one.call.name for one in await here.ledger.approvals(run.waiting)]
+        await here.approve(run)
+        run = await here.resume(run)
+    assert run.state is RunState.COMPLETED, run.problem
+    assert asked == ["order_clerk", "pay", "pay"]
+    assert here.paid() == {"anna": 1, "ben": 1}
+
+
+async def test_arguments_that_were_changed_where_the_sdk_runs_them(here: Machine) -> None:
+    """The gate compares what the tool would get, wherever in the state it comes from."""
+    run = await here.submit(APP, plan(paying("anna")))
+    await here.approve(run)
+    old = '"functions": [{"tool_call": {"arguments": "{\\"to\\": \\"anna\\"'
+    await forge(here, run, old, old.replace("anna", "eve"))
+    run = await here.resume(run)
+    assert run.state in {RunState.PAUSED, RunState.FAILED}
+    assert not here.executed()
+
+
+async def test_a_state_cannot_approve_what_nobody_has(here: Machine) -> None:
+    """A call that only the stored state says yes to is not run."""
+    run = await here.submit(APP, plan(paying("anna"), paying("ben")))
+    await here.approve(run)
+    everything = '"approvals": {"pay": {"approved": true, "rejected": []}}'
+    await forge(here, run, '"approvals": {}', everything)
+    run = await here.resume(run)
+    assert "ben" not in here.paid()
+    if run.state is RunState.PAUSED:
+        assert [one.handoff for one in await approvals_of(here, run)] == [Handoff.NONE]

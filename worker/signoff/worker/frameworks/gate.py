@@ -1,0 +1,404 @@
+"""The gate: no call that was asked about runs unapproved, with other arguments, or twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import structlog
+from pydantic import JsonValue
+
+from signoff.broker.freezes import Freezes
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lifecycle import Handoff, State
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import (
+    ApprovalExpired,
+    CallChanged,
+    Conflict,
+    DigestMismatch,
+    Frozen,
+    NotCanonical,
+    ReceiptRefused,
+    SignoffError,
+    ToolInDoubt,
+    TurnLost,
+)
+from signoff.core.base.freezes import covering
+from signoff.core.payloads.digest import digest, require_canonical
+from signoff.worker.frameworks.idempotency import running
+from signoff.worker.port import Fence
+from signoff.worker.refusals import refusal
+from signoff.worker.turn_results import VALID_FOR, kept_result
+from signoff.worker.working import TurnStopped, Working
+
+log = structlog.get_logger(__name__)
+
+UNKNOWN: Final = "No approval is on record for this tool call."
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that a framework is about to make.
+
+    Attributes:
+        id: The framework's id of it.
+        tool: The tool, as the model calls it.
+        args: What the tool would get.
+        agent: The agent that makes it.
+        declared: What the tool declares.
+        approved: Whether the framework takes it for approved.
+        again: Whether it is entered each time that it goes on, because it pauses itself: it has no
+            effect of its own, and what it calls goes through the gate.
+    """
+
+    id: str
+    tool: str
+    args: dict[str, JsonValue]
+    agent: str
+    declared: str = ""
+    approved: bool = False
+    again: bool = False
+
+
+class Gates:
+    """Makes the gates of turns.
+
+    Args:
+        ledger: Where the approvals are.
+        valid_for: How long a yes is good for whose policy does not say.
+    """
+
+    def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
+        self.ledger = ledger
+        self.valid_for = valid_for
+        self.freezes = Freezes(ledger)
+        self.working = Working()
+
+    @contextmanager
+    def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[Gate]:
+        """Yield the gate of a turn, which lets the calls of these approvals through.
+
+        Args:
+            run: The run.
+            approvals: Those that it has been given the answers to, the latest last.
+            fence: Adds to a change that the session's lease is still ours.
+
+        Raises:
+            SignoffError: What has stopped the turn, once all its tools have ended.
+        """
+        gate = Gate(self, run, approvals, fence)
+        try:
+            yield gate
+        except TurnStopped as end:
+            raise end.error from None
+        finally:
+            self.working.forget(gate.session)
+        # A framework, or the agent's own code, may have caught it.
+        if gate.stopped is not None:
+            raise gate.stopped
+
+
+class Gate:
+    """What every tool call of one turn goes through, right before the tool's own code.
+
+    Args:
+        gates: What all gates share.
+        run: The run.
+        approvals: Those that it has been given the answers to, the latest last.
+        fence: Adds to a change that the session's lease is still ours.
+
+    Attributes:
+        made: By the ids of the calls that wait: their digests, as they are in the stored state.
+        stopped: What has stopped the turn, if anything.
+    """
+
+    def __init__(self, gates: Gates, run: Run, approvals: Sequence[Approval], fence: Fence) -> None:
+        self._gates = gates
+        self._ledger = gates.ledger
+        self.run = run
+        self.fence = fence
+        self.session = (run.app, run.user, run.session)
+        self.made: dict[str, str] = {}
+        self.stopped: SignoffError | None = None
+        self._expected = {one.call.id: one.id for one in approvals}
+        self._starting: set[str] = set()
+
+    def expects(self, call_id: str) -> bool:
+        """Say whether a call was asked about."""
+        return call_id in self._expected
+
+    async def enter(
+        self,
+        call: Call,
+        same: Callable[[Approval], bool],
+        inner: Callable[[], Awaitable[Any]],
+        kept: Callable[[Any], JsonValue],
+    ) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run a call, give its stored result, or say why it is not run.
+
+        Args:
+            call: The call.
+            same: Says whether the tool would get what an approval is for.
+            inner: The tool's own code; it raises `ToolInDoubt` where it gave up waiting for it.
+            kept: Makes JSON of what the tool returns.
+
+        Returns:
+            What the tool returns, or what was stored of it: JSON.
+
+        Raises:
+            TurnStopped: It may not be started now. Whatever else ran in this turn has ended.
+            LeaseLost: Somebody else runs the session by now; it was not started here.
+            Exception: Whatever the tool raises.
+        """
+        working = self._gates.working
+        await working.require_going(self.session)
+        approval_id = self._expected.get(call.id) if call.approved else None
+        if approval_id is None:
+            if call.approved:
+                log.error("gate.unknown_approval", tool=call.tool)
+                return {"status": "rejected", "error": UNKNOWN}
+            await self._require_thawed(call.tool)
+            with working.on(self.session):
+                return await inner()
+        with working.on(self.session):
+            return await self._enter(approval_id, call, same, inner, kept)
+
+    async def _enter(
+        self,
+        approval_id: str,
+        call: Call,
+        same: Callable[[Approval], bool],
+        inner: Callable[[], Awaitable[Any]],
+        kept: Callable[[Any], JsonValue],
+    ) -> Any:  # noqa: ANN401 -- a tool may return anything
+        approval = await self._ledger.approval(approval_id)
+        if approval.state is not State.APPROVED:
+            return refusal(approval)
+        if approval.handoff is Handoff.FINISHED or (call.again and _has_run(approval)):
+            log.info("tool.already_finished", approval=approval.id, tool=call.tool)
+            return await inner() if call.again else json.loads(approval.result)
+        try:
+            await self._start(approval.id, call, same)
+        except SignoffError as error:
+            await self._stop(error)
+        if call.again:
+            await self._finish(approval.id, None)
+            return await inner()
+        try:
+            with running(approval.origin):
+                result = await inner()
+        except ToolInDoubt as error:
+            await self._stop(error)
+        except Exception as error:
+            # It has run. A cancelled tool may have done its work or not: it stays in doubt.
+            problem = f"{type(error).__name__}: {error}"
+            await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
+            raise
+        await self._finish(approval.id, kept(result))
+        return result
+
+    @asynccontextmanager
+    async def holding(self, approvals: Sequence[Approval]) -> AsyncIterator[None]:
+        """Count code of the agent's own as started, and as finished when the body ends.
+
+        Args:
+            approvals: What it was asked about, approved.
+
+        Raises:
+            TurnLost: It has run before, and what it has come to was not kept.
+            SignoffError: It may not be started; see `require_startable`.
+        """
+        fresh = await self._ledger.approvals([one.id for one in approvals])
+        if ran := [f"{one.call.name}()" for one in fresh if one.handoff is Handoff.FINISHED]:
+            raise TurnLost(
+                f"Run {self.run.id} of {self.run.app} was cut off when {', '.join(ran)} had run: "
+                "what the agent came to by it was not kept. What it had still to do was not done. "
+                "Look at what was done, and submit the rest anew."
+            )
+        for one in approvals:
+            call = Call(one.call.id, one.call.name, dict(one.call.args), one.origin.agent)
+            call = replace(call, declared=one.declared)
+            await self._start(one.id, call, lambda _: True)
+        try:
+            yield
+        except Exception as error:
+            for one in approvals:
+                problem = f"{type(error).__name__}: {error}"
+                await self._finish(one.id, {"error": problem}, why=f"it raised {problem}")
+            raise
+        for one in approvals:
+            await self._finish(one.id, None)
+
+    async def _stop(self, error: SignoffError) -> NoReturn:
+        """End the turn with an error, whatever the framework makes of it."""
+        self.stopped = self.stopped or error
+        await self._gates.working.end(self.session, error)
+
+    async def _require_thawed(self, tool: str) -> None:
+        found = covering(await self._gates.freezes.all(), self.run.app, (tool,))
+        if found:
+            await self._stop(Frozen(found[0], tool))
+
+    async def _start(self, approval_id: str, call: Call, same: Callable[[Approval], bool]) -> None:
+        attempt = partial(self._attempt_start, approval_id, call, same)
+        try:
+            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+        finally:
+            self._starting.discard(approval_id)
+
+    async def _attempt_start(
+        self, approval_id: str, call: Call, same: Callable[[Approval], bool]
+    ) -> None:
+        approval, now = await self._ledger.approval_now(approval_id)
+        if approval_id in self._starting and approval.handoff is Handoff.STARTED:
+            # An earlier attempt was kept, and its answer was lost.
+            await self._ledger.commit(self.fence(Change()))
+            return
+        require_startable(self._ledger, approval, now, self._gates.valid_for)
+        made = self.made.get(call.id, "")
+        if change := changed(approval, call, self.run, same=same(approval), made=made):
+            raise change
+        self._starting.add(approval_id)
+        try:
+            await self._hand_on(approval, Handoff.STARTED, now, starts=(call.tool,))
+        except Conflict:
+            # Nothing of this attempt was kept: if it is started by now, somebody else did it.
+            self._starting.discard(approval_id)
+            raise
+        log.info("tool.started", approval=approval.id, tool=call.tool)
+
+    async def _finish(self, approval_id: str, result: JsonValue, *, why: str = "") -> None:
+        async def attempt() -> None:
+            approval, now = await self._ledger.approval_now(approval_id)
+            if approval.handoff is Handoff.STARTED:
+                await self._hand_on(
+                    approval, Handoff.FINISHED, now, why=why, result=kept_result(result)
+                )
+                log.info("tool.finished", approval=approval.id, tool=approval.call.name)
+
+        try:
+            await self._ledger.insist(partial(self._ledger.decide_again, attempt))
+        except SignoffError as error:
+            await self._stop(error)
+
+    async def _hand_on(
+        self,
+        approval: Approval,
+        handoff: Handoff,
+        now: datetime,
+        *,
+        why: str = "",
+        result: str = "",
+        starts: Sequence[str] = (),
+    ) -> None:
+        after, events = approval.hand_on(handoff, now=now, why=why, result=result)
+        change = Change().put(after, was=approval).note(events)
+        change.starting(approval.origin.app, starts, despite=approval.despite)
+        await self._ledger.commit(self.fence(change))
+
+
+def _has_run(approval: Approval) -> bool:
+    """Whether a call was started in an earlier turn of the run, and seen to finish."""
+    return approval.handoff is Handoff.RESUMED and bool(approval.starts)
+
+
+def require_startable(
+    ledger: Ledger, approval: Approval, now: datetime, valid_for: timedelta
+) -> None:
+    """Refuse to start a call that was started before, or on a yes that is not good any more.
+
+    Raises:
+        ToolInDoubt: It was started before, and not seen to finish.
+        ReceiptRefused: Nothing proves that the yes was given.
+        KeyUnknown: It is signed with a key that is not here.
+        ApprovalExpired: The yes has expired.
+    """
+    if approval.handoff is not Handoff.RECORDED:
+        raise ToolInDoubt(
+            f"{approval.call.name}() of approval {approval.id} is {approval.handoff}."
+        )
+    receipts = ledger.receipts
+    if receipts is not None and (why := receipts.why_refused(approval, now)):
+        raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
+    if approval.has_expired(now, valid_for):
+        raise ApprovalExpired(
+            f"The yes to approval {approval.id} has expired, and {approval.call.name}() was not "
+            "run. Ask the agent anew."
+        )
+
+
+def changed(
+    approval: Approval, call: Call, run: Run, *, same: bool, made: str
+) -> CallChanged | None:
+    """Return what has changed since a call was asked about, None where nothing has.
+
+    Args:
+        approval: The approval.
+        call: What would run.
+        run: The run that would run it.
+        same: Whether its arguments come to those that were approved.
+        made: The digest of the call as it is in the stored state.
+
+    Raises:
+        DigestMismatch: Another tool would run, or the arguments have no digest.
+    """
+    if call.tool != approval.call.name:
+        raise DigestMismatch(
+            f"Approval {approval.id} is for {approval.call.name}(), not {call.tool}()."
+        )
+    # Where it was not seen what the tool declares, that is not compared.
+    declared = call.declared if approval.declared else ""
+    was = approval.origin.agent
+    here = approval.origin.model_copy(
+        update={"app": run.app, "user": run.user, "agent": call.agent}
+    )
+    args = approval.call.args if same else call.args
+    try:
+        if approval.digest_of(call.tool, args, origin=here, declared=declared) == approval.digest:
+            return None
+        would_be = digest(call.tool, args)
+        changed_args = would_be != digest(approval.call.name, approval.call.args)
+    except NotCanonical as error:
+        raise DigestMismatch(f"Approval {approval.id}: {error}") from error
+    why = {
+        f"It was asked for by the agent {was}, and {call.agent} would call it now.": call.agent
+        != was,
+        f"{call.tool}() declares other parameters by now.": declared != approval.declared,
+    }
+    reasons = [reason for reason, holds in why.items() if holds]
+    if changed_args or not reasons:
+        reasons.insert(0, "Its arguments have changed since it was asked about.")
+    return CallChanged(
+        approval.id,
+        " ".join(reasons),
+        arguments=args,
+        agent=call.agent,
+        declared=declared,
+        made="" if made == would_be else made,
+    )
+
+
+def declared_by(schema: object) -> str:
+    """Return ``sha256:`` and 64 hex digits over the JSON schema of a tool's parameters."""
+    try:
+        canonical = require_canonical(schema, "What a tool declares")  # type: ignore[arg-type] # it says so itself
+    except NotCanonical:
+        return ""
+    return "sha256:" + hashlib.sha256(canonical).hexdigest()
+
+
+def same_args(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
+    """Say whether two calls of a tool have the same arguments, as their digests see them."""
+    try:
+        return digest("", one) == digest("", other)
+    except NotCanonical:
+        return False

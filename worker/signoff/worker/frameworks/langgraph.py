@@ -1,0 +1,519 @@
+"""Agents of LangGraph and LangChain: interrupts.
+
+An interrupt is read as what it is:
+
+- of `HumanInTheLoopMiddleware`, in both of its modes: a tool call each, answered by approve, edit,
+  reject or respond, as far as it allows these;
+- a `HumanInterrupt`, or a list of them (the schema of Agent Inbox): an action each, answered by
+  accept, edit, response or ignore;
+- anything else: a request for input, whose answer is what `interrupt()` returns.
+
+Tool calls go through the gate in `ToolNode`, behind all middleware. Of other interrupts, what comes
+behind them is code of the graph's own: it counts as started when the answer is given, and as
+finished when the graph has come to its next pause or its end.
+
+The state of a pause is the checkpoint of the thread, with what is written to it. The graph gets a
+checkpointer that holds it in memory for the turn, in the place of the graph's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
+from langgraph.pregel import Pregel
+from langgraph.types import Command, Interrupt
+from pydantic import BaseModel, JsonValue
+from pydantic_core import to_jsonable_python
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.parts import INPUT, Kind
+from signoff.core.base.errors import InputRefused, InvalidRun
+from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
+from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+
+_THREAD: Final = "thread"
+_ROOT: Final = ""
+_INTERRUPT: Final = "__interrupt__"
+_BINARY: Final = "langgraph"
+_CONFIG: Final[RunnableConfig] = {"configurable": {"thread_id": _THREAD, "checkpoint_ns": _ROOT}}
+
+_UNNAMED: Final = "LangGraph"
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What the tools of a turn go through.
+
+    Attributes:
+        gate: The gate.
+        agent: The name of the graph.
+    """
+
+    gate: Gate
+    agent: str
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("signoff_langgraph_turn", default=None)
+
+
+class LangGraphAdapter:
+    """Runs graphs of LangGraph, and so agents of LangChain."""
+
+    name: str = "langgraph"
+    forks: bool = False
+    knows_gates: bool = False
+
+    def __init__(self) -> None:
+        _watch_tools()
+
+    async def begin(
+        self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
+    ) -> Outcome:
+        """Say the user's message; see `Adapter.begin`.
+
+        Raises:
+            InvalidRun: The graph takes no messages.
+        """
+        graph = _compiled(agent)
+        if "messages" not in graph.channels:
+            raise InvalidRun(
+                f"The graph of {gate.run.app} has no `messages` in its state, so a message cannot "
+                "be said to it. Add them (langgraph.graph.MessagesState)."
+            )
+        said = {"messages": [{"role": "user", "content": message}]}
+        return await self._run(graph, said, _restored(history), gate)
+
+    async def resume(
+        self,
+        agent: Pregel[Any, Any, Any, Any],
+        state: JsonValue,
+        answers: Mapping[str, Answer],
+        gate: Gate,
+    ) -> Outcome:
+        """Answer all interrupts; see `Adapter.resume`."""
+        saver = _restored(_thread_of(state))
+        resume = {
+            one.id: _resumption(one, _read(one, _last_calls(saver)), answers)
+            for one in _interrupts(saver)
+        }
+        return await self._run(_compiled(agent), Command(resume=resume), saver, gate)
+
+    async def _run(
+        self, graph: Pregel[Any, Any, Any, Any], given: object, saver: InMemorySaver, gate: Gate
+    ) -> Outcome:
+        own = graph.copy({"checkpointer": saver})
+        agent = gate.run.app if graph.name == _UNNAMED else graph.name
+        token = _turn.set(_Turn(gate, agent))
+        try:
+            await own.ainvoke(cast("Any", given), _CONFIG)
+        finally:
+            _turn.reset(token)
+        thread = _stored(saver)
+        if _interrupts(saver):
+            declared = await _declared(graph)
+            return Outcome(True, {"thread": thread, "agent": agent, "declared": declared})
+        return Outcome(False, thread, _last_word(saver))
+
+    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+        """Return what waits; see `Adapter.waiting`."""
+        saver = _restored(_thread_of(state))
+        calls, stored = _last_calls(saver), cast("dict[str, Any]", state)
+        declared: dict[str, str] = stored["declared"]
+        return [
+            replace(
+                waiting,
+                agent=stored["agent"],
+                declared=declared.get(waiting.tool, "") if waiting.in_tool else "",
+            )
+            for one in _interrupts(saver)
+            for waiting in _read(one, calls).waiting.values()
+        ]
+
+    def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
+        """Return the thread of a session after a turn; see `Adapter.longer`."""
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An interrupt as it is understood.
+
+    Attributes:
+        waiting: What waits in it, by the ids.
+        allowed: By the ids: which answers may be given, in the words of its schema.
+        shape: What the answer must look like.
+    """
+
+    waiting: dict[str, Waiting]
+    allowed: dict[str, frozenset[str]]
+    shape: str
+
+
+def _read(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Read:
+    """Read an interrupt.
+
+    Args:
+        interrupt: The interrupt.
+        calls: The calls of the model's last message.
+    """
+    value = interrupt.value
+    if isinstance(value, dict) and "action_requests" in value and "review_configs" in value:
+        return _read_batch(interrupt, calls)
+    if isinstance(value, dict) and value.get("type") == "tool_approval":
+        schema = json.dumps(interrupt.response_schema)
+        kinds = ("approve", "edit", "reject", "respond")
+        allowed = frozenset(one for one in kinds if f'"const": "{one}"' in schema)
+        one = _tool_call(value["tool_call_id"], value, allowed)
+        return _Read({one.id: one}, {one.id: allowed}, "decision")
+    requests = value if isinstance(value, list) else [value]
+    if requests and all(isinstance(one, dict) and "action_request" in one for one in requests):
+        return _read_inbox(interrupt, requests)
+    text = value if isinstance(value, str) else json.dumps(_jsonable(value), ensure_ascii=False)
+    one = _question(interrupt.id, text, None, interrupt.response_schema)
+    return _Read({one.id: one}, {one.id: frozenset()}, "value")
+
+
+def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -> _Read:
+    """Read a request of the middleware: its actions are calls of the model, in their order."""
+    left = list(calls)
+    waiting: dict[str, Waiting] = {}
+    allowed: dict[str, frozenset[str]] = {}
+    for place, action in enumerate(interrupt.value["action_requests"]):
+        while left and (left[0]["name"], left[0]["args"]) != (action["name"], action["args"]):
+            left.pop(0)
+        call_id = left.pop(0)["id"] if left else f"{interrupt.id}/{place}"
+        may = frozenset(interrupt.value["review_configs"][place]["allowed_decisions"])
+        waiting[call_id] = _tool_call(call_id, action, may)
+        allowed[call_id] = may
+    return _Read(waiting, allowed, "decisions")
+
+
+async def _declared(graph: Pregel[Any, Any, Any, Any]) -> dict[str, JsonValue]:
+    """Return what the tools of a graph and of its subgraphs declare, by their names."""
+    graphs: list[Any] = [graph, *[one async for _, one in graph.aget_subgraphs(recurse=True)]]
+    nodes = [node.bound for one in graphs for node in getattr(one, "nodes", {}).values()]
+    return {
+        name: _declares(tool)
+        for node in nodes
+        if isinstance(node, ToolNode)
+        for name, tool in node.tools_by_name.items()
+    }
+
+
+def _declares(tool: BaseTool | None) -> str:
+    schema = tool.tool_call_schema if tool is not None else None
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        schema = schema.model_json_schema()
+    return declared_by(schema) if isinstance(schema, dict) else ""
+
+
+def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str]) -> Waiting:
+    """Return a call that the middleware asks about, or the question that it is."""
+    asks = "approve" not in allowed and "respond" in allowed
+    hint = str(action.get("description") or "")
+    # The words of the middleware itself, which say what the card says.
+    if hint.startswith("Tool execution requires approval\n\nTool: "):
+        hint = ""
+    if asks:
+        return _question(call_id, hint or f"{action['name']}()", action["args"])
+    return Waiting(
+        id=call_id,
+        tool=action["name"],
+        args=_arguments(action["args"]),
+        hint=hint,
+        edits="edit" in allowed,
+    )
+
+
+def _read_inbox(interrupt: Interrupt[Any], requests: Sequence[Mapping[str, Any]]) -> _Read:
+    """Read requests in the schema of Agent Inbox."""
+    waiting: dict[str, Waiting] = {}
+    allowed: dict[str, frozenset[str]] = {}
+    for place, request in enumerate(requests):
+        action, config = request["action_request"], request.get("config") or {}
+        request_id = f"{interrupt.id}/{place}"
+        may = frozenset(name.removeprefix("allow_") for name, yes in config.items() if yes)
+        hint, args = str(request.get("description") or ""), _arguments(action.get("args") or {})
+        if "accept" not in may and "respond" in may:
+            waiting[request_id] = _question(request_id, hint or str(action["action"]), args)
+        else:
+            waiting[request_id] = Waiting(
+                id=request_id,
+                tool=action["action"],
+                args=args,
+                hint=hint,
+                edits="edit" in may,
+                in_tool=False,
+            )
+        allowed[request_id] = may
+    return _Read(waiting, allowed, "inbox")
+
+
+def _question(id_: str, message: str, payload: object, schema: object = None) -> Waiting:
+    """Return a request for input."""
+    return Waiting(
+        id=id_,
+        tool=INPUT,
+        args={
+            "message": message,
+            "payload": _jsonable(payload),
+            "response_schema": schema if isinstance(schema, dict) else None,
+        },
+        kind=Kind.INPUT,
+        in_tool=False,
+    )
+
+
+def _resumption(interrupt: Interrupt[Any], read: _Read, answers: Mapping[str, Answer]) -> object:
+    """Return what an interrupt is resumed with.
+
+    Raises:
+        InputRefused: It was rejected, and allows no rejection.
+    """
+    if read.shape == "value":
+        return answers[interrupt.id].value
+    say = _inbox_answer if read.shape == "inbox" else _decision
+    said = [say(one, read.allowed[id_], answers[id_]) for id_, one in read.waiting.items()]
+    if read.shape == "decisions":
+        return {"decisions": said}
+    return said if read.shape == "inbox" else said[0]
+
+
+def _decision(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> dict[str, object]:
+    if waiting.kind is Kind.INPUT:
+        return {"type": "respond", "message": _text(answer.value)}
+    if answer.refusal is not None:
+        if "reject" in allowed:
+            return {"type": "reject", "message": answer.refusal}
+        if "respond" in allowed:
+            return {"type": "respond", "message": answer.refusal}
+        raise InputRefused(_no_rejection(waiting, answer.refusal))
+    if answer.args is not None:
+        edited = {"name": waiting.tool, "args": answer.args}
+        return {"type": "edit", "edited_action": edited}
+    return {"type": "approve"}
+
+
+def _inbox_answer(waiting: Waiting, allowed: frozenset[str], answer: Answer) -> dict[str, object]:
+    if waiting.kind is Kind.INPUT:
+        return {"type": "response", "args": _text(answer.value)}
+    if answer.refusal is not None:
+        if "respond" in allowed:
+            return {"type": "response", "args": answer.refusal}
+        if "ignore" in allowed:
+            return {"type": "ignore", "args": None}
+        raise InputRefused(_no_rejection(waiting, answer.refusal))
+    if answer.args is not None:
+        return {"type": "edit", "args": {"action": waiting.tool, "args": answer.args}}
+    return {"type": "accept", "args": None}
+
+
+def _no_rejection(waiting: Waiting, why: str) -> str:
+    return (
+        f"{waiting.tool} was not approved, and its interrupt allows no rejection, so the run ends "
+        f"here: {why}"
+    )
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@functools.cache
+def _watch_tools() -> None:
+    """Put the gate before the tools of every `ToolNode`, once in a process."""
+    run_async, run_sync = ToolNode._execute_tool_async, ToolNode._execute_tool_sync  # noqa: SLF001 -- behind all wrappers
+
+    async def gated(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- as it is
+        turn = _turn.get()
+        if turn is None:
+            return await run_async(self, request, *more)
+        return await _through(turn, request, lambda: run_async(self, request, *more))
+
+    def blocking(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- the same
+        if _turn.get() is not None:
+            raise NotImplementedError(
+                f"A middleware before {request.tool_call['name']}() has wrap_tool_call and no "
+                "awrap_tool_call: Signoff cannot guard the tool there. Write it asynchronously."
+            )
+        return run_sync(self, request, *more)
+
+    ToolNode._execute_tool_async = gated  # type: ignore[assignment,method-assign] # noqa: SLF001
+    ToolNode._execute_tool_sync = blocking  # type: ignore[assignment,method-assign] # noqa: SLF001
+
+
+async def _through(
+    turn: _Turn, request: ToolCallRequest, inner: Callable[[], Awaitable[Any]]
+) -> Any:  # noqa: ANN401 -- a message or a command
+    made, gate = request.tool_call, turn.gate
+    args, call_id = _arguments(made["args"]), made["id"] or ""
+    call = Call(
+        id=call_id,
+        tool=made["name"],
+        args=args,
+        agent=turn.agent,
+        declared=_declares(request.tool),
+        approved=gate.expects(call_id),
+    )
+
+    def same(approval: Approval) -> bool:
+        """Say whether the approved arguments are those that the tool would get."""
+        return same_args(args, approval.call.args)
+
+    given = await gate.enter(call, same, inner, _kept)
+    return given if isinstance(given, ToolMessage | Command | list) else _given(given, request)
+
+
+def _kept(result: object) -> JsonValue:
+    """Return what is stored of a result: the text of a message, or the bytes of anything else."""
+    if isinstance(result, ToolMessage) and isinstance(result.content, str):
+        return result.content
+    kind, data = InMemorySaver().serde.dumps_typed(result)
+    return {_BINARY: [kind, base64.b64encode(data).decode()]}
+
+
+def _given(kept: JsonValue, request: ToolCallRequest) -> Any:  # noqa: ANN401 -- the same
+    """Return the result that was stored, or a refusal, as a tool returns it."""
+    if isinstance(kept, dict) and isinstance(found := kept.get(_BINARY), list):
+        return InMemorySaver().serde.loads_typed((str(found[0]), base64.b64decode(str(found[1]))))
+    made = request.tool_call
+    return ToolMessage(_text(kept), name=made["name"], tool_call_id=made["id"])
+
+
+def _compiled(agent: object) -> Pregel[Any, Any, Any, Any]:
+    """Return the graph that a module exports, compiled where it is not."""
+    return agent.compile() if isinstance(agent, StateGraph) else cast("Any", agent)
+
+
+def _thread_of(state: JsonValue) -> JsonValue:
+    return cast("dict[str, JsonValue]", state)["thread"]
+
+
+def _latest(saver: InMemorySaver) -> CheckpointTuple | None:
+    return saver.get_tuple(_CONFIG)
+
+
+def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
+    """Return the interrupts that nobody has answered."""
+    latest = _latest(saver)
+    writes = latest.pending_writes or [] if latest is not None else []
+    found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
+    return list({one.id: one for one in found}.values())
+
+
+def _messages(saver: InMemorySaver) -> list[BaseMessage]:
+    """Return the messages of the thread; of its subgraphs, where they wait, those come last."""
+    found: list[BaseMessage] = []
+    for namespace in sorted(saver.storage[_THREAD]):
+        config: RunnableConfig = {
+            "configurable": {"thread_id": _THREAD, "checkpoint_ns": namespace}
+        }
+        if (latest := saver.get_tuple(config)) is not None:
+            found += latest.checkpoint["channel_values"].get("messages") or []
+    return found
+
+
+def _last_calls(saver: InMemorySaver) -> list[Mapping[str, Any]]:
+    spoken = [one for one in _messages(saver) if isinstance(one, AIMessage) and one.tool_calls]
+    return list(spoken[-1].tool_calls) if spoken else []
+
+
+def _last_word(saver: InMemorySaver) -> str:
+    spoken = [str(one.text) for one in _messages(saver) if isinstance(one, AIMessage)]
+    return spoken[-1] if spoken else ""
+
+
+def _stored(saver: InMemorySaver) -> JsonValue:
+    """Return what of a thread is gone on from, as JSON.
+
+    Earlier checkpoints are left out; but where a channel keeps only what was added to it, they are
+    what its value follows from.
+    """
+    storage = saver.storage[_THREAD]
+    latest = {namespace: max(found) for namespace, found in storage.items() if found}
+    whole = any(
+        (_THREAD, namespace, channel, version) not in saver.blobs
+        for namespace, checkpoint_id in latest.items()
+        for channel, version in _versions(saver, namespace, checkpoint_id)
+    )
+    kept = {
+        (namespace, checkpoint_id)
+        for namespace, found in storage.items()
+        for checkpoint_id in found
+        if whole or checkpoint_id == latest[namespace]
+    }
+    named = {
+        (namespace, channel, version)
+        for namespace, checkpoint_id in kept
+        for channel, version in _versions(saver, namespace, checkpoint_id)
+    }
+    return [
+        [
+            [namespace, id_, *_packed(one), *_packed(metadata), parent]
+            for namespace, id_ in sorted(kept)
+            for one, metadata, parent in [storage[namespace][id_]]
+        ],
+        [
+            [namespace, id_, task, index, channel, *_packed(value), path]
+            for (_, namespace, id_), writes in saver.writes.items()
+            if (namespace, id_) in kept
+            for (task, index), (_, channel, value, path) in writes.items()
+        ],
+        [
+            [namespace, channel, version, *_packed(value)]
+            for (_, namespace, channel, version), value in saver.blobs.items()
+            if (namespace, channel, version) in named
+        ],
+    ]
+
+
+def _versions(
+    saver: InMemorySaver, namespace: str, checkpoint_id: str
+) -> Iterator[tuple[str, str | int | float]]:
+    checkpoint = saver.serde.loads_typed(saver.storage[_THREAD][namespace][checkpoint_id][0])
+    yield from checkpoint["channel_versions"].items()
+
+
+def _restored(state: JsonValue) -> InMemorySaver:
+    """Return a checkpointer that has what was stored; an empty one for None."""
+    saver = InMemorySaver()
+    checkpoints, writes, blobs = cast("list[list[Any]]", state or [[], [], []])
+    for namespace, id_, *packed, parent in checkpoints:
+        one, metadata = _unpacked(*packed[:2]), _unpacked(*packed[2:])
+        saver.storage[_THREAD][namespace][id_] = (one, metadata, parent)
+    for namespace, id_, task, index, channel, kind, data, path in writes:
+        value = (task, channel, _unpacked(kind, data), path)
+        saver.writes[_THREAD, namespace, id_][task, index] = value
+    for namespace, channel, version, kind, data in blobs:
+        saver.blobs[_THREAD, namespace, channel, version] = _unpacked(kind, data)
+    return saver
+
+
+def _packed(value: tuple[str, bytes]) -> list[str]:
+    return [value[0], base64.b64encode(value[1]).decode()]
+
+
+def _unpacked(kind: str, data: str) -> tuple[str, bytes]:
+    return kind, base64.b64decode(data)
+
+
+def _arguments(args: object) -> dict[str, JsonValue]:
+    found = _jsonable(args)
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")

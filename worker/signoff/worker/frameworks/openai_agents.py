@@ -1,0 +1,257 @@
+"""Agents of the OpenAI Agents SDK: tools that need an approval, also inside agents that are tools.
+
+The state of a pause is the SDK's `RunState`. The SDK asks each agent for its tools
+(`Agent.get_all_tools`) before each turn; there the gate is put around the tools, those of MCP
+servers and of agents that are tools included. The SDK cannot run a call with other arguments than
+the model gave: an edit is told to the model, which is asked to make exactly that call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from agents import (
+    Agent,
+    AgentBase,
+    FunctionTool,
+    RunContextWrapper,
+    Runner,
+    RunResult,
+    RunState,
+    Tool,
+)
+from agents.tool_context import ToolContext
+from pydantic import JsonValue
+from pydantic_core import to_jsonable_python
+
+from signoff.core.approvals.approval import Approval
+from signoff.core.base.errors import PauseNotRoutable
+from signoff.worker.frameworks.adapter import Answer, Outcome, Waiting
+from signoff.worker.frameworks.gate import Call, Gate, declared_by, same_args
+
+_FUNCTION_CALL: Final = "function_call"
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What the tools of a turn go through.
+
+    Attributes:
+        gate: The gate.
+        declared: What each tool declares, by the names of its agent and its own.
+    """
+
+    gate: Gate
+    declared: dict[tuple[str, str], str]
+
+
+_turn: ContextVar[_Turn | None] = ContextVar("signoff_openai_turn", default=None)
+
+
+class OpenAiAgentsAdapter:
+    """Runs agents of the OpenAI Agents SDK."""
+
+    name: str = "openai-agents"
+    forks: bool = True
+    knows_gates: bool = True
+
+    def __init__(self) -> None:
+        _watch_tools()
+
+    async def begin(
+        self, agent: Agent[Any], message: str, history: JsonValue, gate: Gate
+    ) -> Outcome:
+        """Say the user's message; see `Adapter.begin`."""
+        before = cast("list[Any]", history or [])
+        said = {"role": "user", "content": message}
+        return await self._run(agent, [*before, said], len(before), gate)
+
+    async def resume(
+        self, agent: Agent[Any], state: JsonValue, answers: Mapping[str, Answer], gate: Gate
+    ) -> Outcome:
+        """Answer all calls that wait; see `Adapter.resume`."""
+        stored = _fields(state)
+        going_on = await RunState.from_json(agent, stored["run"])
+        for item in going_on.get_interruptions():
+            answer = answers[_fields(to_jsonable_python(item.raw_item))["call_id"]]
+            if answer.refusal is None:
+                going_on.approve(item)
+            else:
+                going_on.reject(item, rejection_message=answer.refusal)
+        return await self._run(agent, going_on, int(stored["base"]), gate)
+
+    async def _run(
+        self,
+        agent: Agent[Any],
+        begin_with: list[Any] | RunState[Any, Agent[Any]],
+        base: int,
+        gate: Gate,
+    ) -> Outcome:
+        turn = _Turn(gate, {})
+        token = _turn.set(turn)
+        try:
+            result = await Runner.run(agent, begin_with)
+        finally:
+            _turn.reset(token)
+        if result.interruptions:
+            return Outcome(True, _state(result, turn, base))
+        added = to_jsonable_python(result.to_input_list()[base:])
+        output = result.final_output
+        text = output if isinstance(output, str) else json.dumps(_jsonable(output))
+        return Outcome(False, added, text)
+
+    def waiting(self, state: JsonValue) -> Sequence[Waiting]:
+        """Return the calls that wait; see `Adapter.waiting`."""
+        stored = _fields(state)
+        run = stored["run"]
+        said = _said(run["last_model_response"]["output"])
+        return [
+            Waiting(
+                id=item["raw_item"]["call_id"],
+                tool=item["raw_item"]["name"],
+                args=_arguments(item["raw_item"]["arguments"]),
+                agent=item["agent"]["name"],
+                said=said,
+                declared=stored["declared"].get(item["raw_item"]["call_id"], ""),
+            )
+            for item in run["current_step"]["data"]["interruptions"]
+        ]
+
+    def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
+        """Return the items of a session after a turn; see `Adapter.longer`."""
+        return [*cast("list[JsonValue]", history or []), *cast("list[JsonValue]", state)]
+
+
+def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
+    """Return the state of a pause.
+
+    Raises:
+        PauseNotRoutable: A call waits that is none of a function.
+    """
+    run, declared = result.to_state().to_json(), dict[str, JsonValue]()
+    for item in result.interruptions:
+        raw = _fields(to_jsonable_python(item.raw_item))
+        if raw.get("type") != _FUNCTION_CALL:
+            raise PauseNotRoutable(
+                f"Run {turn.gate.run.id} of {turn.gate.run.app} waits for {item.tool_name}, a tool "
+                "that the SDK or OpenAI runs. Only function tools, those of MCP servers and agents "
+                "that are tools can wait for a person."
+            )
+        place = (item.agent.name, str(raw["name"]))
+        declared[raw["call_id"]] = turn.declared.get(place, "")
+    return {"base": base, "run": cast("JsonValue", run), "declared": declared}
+
+
+@functools.cache
+def _watch_tools() -> None:
+    """Put the gate around the tools that agents have, once in a process."""
+    get_all_tools = AgentBase.get_all_tools
+
+    @functools.wraps(get_all_tools)
+    async def watched(self: AgentBase[Any], context: RunContextWrapper[Any]) -> list[Tool]:
+        tools = await get_all_tools(self, context)
+        turn = _turn.get()
+        for tool in tools:
+            if isinstance(tool, FunctionTool):
+                _Gated.put_before(tool)
+                if turn is not None:
+                    turn.declared[self.name, tool.name] = declared_by(tool.params_json_schema)
+        return tools
+
+    AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents can be made on the way
+
+
+class _Gated:
+    """The own code of a tool, behind the gate of the turn that runs it.
+
+    It has the attributes of what it stands before, which the SDK looks for.
+    """
+
+    def __init__(
+        self, tool: FunctionTool, inner: Callable[[ToolContext[Any], str], Awaitable[Any]]
+    ) -> None:
+        self.tool = tool
+        self.inner = inner
+
+    @classmethod
+    def put_before(cls, tool: FunctionTool) -> None:
+        """Let the calls of a tool go through here, also where it is a copy of one that does."""
+        found = tool.on_invoke_tool
+        if not isinstance(found, cls):
+            tool.on_invoke_tool = cls(tool, found)
+        elif found.tool is not tool:
+            tool.on_invoke_tool = cls(tool, found.inner)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the SDK looks for
+        if name.startswith("_") and not name.startswith("__agents"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:  # noqa: ANN401 -- a tool may return anything
+        """Run the tool."""
+        turn = _turn.get()
+        if turn is None:
+            return await self.inner(context, arguments)
+        args = _arguments(arguments)
+        call_id = context.tool_call_id
+        agent = context.agent.name if context.agent is not None else turn.gate.run.app
+        call = Call(
+            id=call_id,
+            tool=self.tool.name,
+            args=args,
+            agent=agent,
+            declared=declared_by(self.tool.params_json_schema),
+            approved=turn.gate.expects(call_id) or await self._asks(context, args),
+            # An agent that is a tool is entered each time that it goes on.
+            again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK says it nowhere else
+        )
+
+        def same(approval: Approval) -> bool:
+            """Say whether the approved arguments are those that the tool would get."""
+            return same_args(args, approval.call.args)
+
+        return await turn.gate.enter(call, same, lambda: self.inner(context, arguments), _jsonable)
+
+    async def _asks(self, context: ToolContext[Any], args: dict[str, JsonValue]) -> bool:
+        """Whether the tool asks for an approval of such a call."""
+        asks = self.tool.needs_approval
+        if not callable(asks):
+            return asks
+        try:
+            return bool(await asks(context, args, context.tool_call_id))
+        except Exception:  # noqa: BLE001 -- it may raise anything, and then the SDK asks too
+            return True
+
+
+def _fields(state: object) -> dict[str, Any]:
+    if not isinstance(state, dict):
+        raise TypeError("it is no object")
+    return cast("dict[str, Any]", state)
+
+
+def _arguments(text: str) -> dict[str, JsonValue]:
+    """Return the arguments of a call; what a model has not written as an object stays as it is."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = text
+    return found if isinstance(found, dict) else {"arguments": found}
+
+
+def _said(output: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the model said beside its calls."""
+    return "".join(
+        part.get("text", "")
+        for item in output
+        if item.get("type") == "message"
+        for part in item.get("content", ())
+    )
+
+
+def _jsonable(value: object) -> Any:  # noqa: ANN401 -- JSON
+    return to_jsonable_python(value, fallback=str, bytes_mode="base64")

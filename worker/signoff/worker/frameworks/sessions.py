@@ -1,0 +1,212 @@
+"""What a session keeps of the turns of a framework, in the ledger's Redis.
+
+It is a session like those of ADK's agents: its events are what was said, in the form of ADK's, so
+that whatever reads sessions can read these. What a framework needs to go on is one value of the
+session's state, which is replaced with each event.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import BaseModel, Field, JsonValue, ValidationError
+
+from signoff.broker.ledger.change import Change
+from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.sessions import Name, NewEvent, Refused, Seen, SessionRecords, States
+from signoff.core.approvals.run import Run
+from signoff.core.base.errors import LeaseLost, SessionGone
+from signoff.worker.frameworks.adapter import Waiting
+from signoff.worker.port import Fence
+
+KEY: Final = "signoff_framework"
+"""The name of the value in the state of a session."""
+
+_ENDED: Final = 16
+"""How many turns that are over a session remembers: those whose end may not be committed yet."""
+
+
+class StoredTurn(BaseModel):
+    """A turn of a run that has not ended.
+
+    Attributes:
+        pause: How many times it has paused.
+        answered: The ids of the approvals whose answers it has been given.
+        state: What it goes on from; None before its first pause.
+    """
+
+    pause: int = 0
+    answered: list[str] = Field(default_factory=list)
+    state: JsonValue = None
+
+
+class StoredEnd(BaseModel):
+    """The end of a run.
+
+    Attributes:
+        answered: As in `StoredTurn`.
+        text: The agent's last word.
+    """
+
+    answered: list[str] = Field(default_factory=list)
+    text: str = ""
+
+
+class Stored(BaseModel):
+    """The value.
+
+    Attributes:
+        framework: Whose states these are.
+        history: What earlier turns have added to the session.
+        turns: By the id of the run.
+        ended: By the id of the run; the latest.
+    """
+
+    framework: str
+    history: JsonValue = None
+    turns: dict[str, StoredTurn] = Field(default_factory=dict)
+    ended: dict[str, StoredEnd] = Field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Held:
+    """A session whose lease is held.
+
+    Attributes:
+        name: Its name.
+        seen: How it was read.
+        stored: The value.
+    """
+
+    name: Name
+    seen: Seen
+    stored: Stored
+
+    def pausing(self, run: Run, state: JsonValue, answered: Sequence[str]) -> Stored:
+        """Return the value after a turn has paused."""
+        turn = self.stored.turns.get(run.id, StoredTurn())
+        after = StoredTurn(pause=turn.pause + 1, answered=list(answered), state=state)
+        return self._with(turns={**self.stored.turns, run.id: after})
+
+    def ending(self, run: Run, history: JsonValue, answered: Sequence[str], text: str) -> Stored:
+        """Return the value after a turn has ended."""
+        turns = {id_: one for id_, one in self.stored.turns.items() if id_ != run.id}
+        ended = {**self.stored.ended, run.id: StoredEnd(answered=list(answered), text=text)}
+        latest = dict(list(ended.items())[-_ENDED:])
+        return self._with(history=history, turns=turns, ended=latest)
+
+    def begun(self, run: Run) -> Stored:
+        """Return the value after the user's message has come in."""
+        return self._with(turns={**self.stored.turns, run.id: StoredTurn()})
+
+    def _with(self, **update: Any) -> Stored:  # noqa: ANN401 -- the fields of the model
+        return self.stored.model_copy(update=update)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an event says.
+
+    Attributes:
+        author: ``user``, or the agent.
+        text: In words.
+        calls: The calls that wait.
+    """
+
+    author: str
+    text: str = ""
+    calls: Sequence[Waiting] = ()
+
+    def event(self, run: Run, event_id: str, at: datetime) -> str:
+        """Return it as ADK writes an event."""
+        parts: list[dict[str, object]] = [{"text": self.text}] if self.text else []
+        parts += [
+            {"function_call": {"id": one.id, "name": one.tool, "args": one.args}}
+            for one in self.calls
+        ]
+        role = "user" if self.author == "user" else "model"
+        event = {
+            "id": event_id,
+            "invocation_id": run.invocation,
+            "author": self.author,
+            "timestamp": at.timestamp(),
+            "content": {"role": role, "parts": parts},
+        }
+        return json.dumps(event)
+
+
+@dataclass(slots=True)
+class FrameworkSessions:
+    """Reads and writes these values.
+
+    Attributes:
+        ledger: Where they are.
+    """
+
+    ledger: Ledger
+    _records: SessionRecords = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._records = SessionRecords(self.ledger.store)
+
+    async def open(self, run: Run, framework: str) -> Held:
+        """Return the session of a run, made where it is not there.
+
+        Raises:
+            SessionGone: It is one of another framework, or cannot be read.
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        name = Name(run.app, run.user, run.session)
+        found = await self._records.read(name, most=0)
+        if found is None:
+            at = (await self.ledger.now()).timestamp()
+            found = await self._records.make(name, States(), at=at)
+        if found is None:
+            # Somebody has made it meanwhile.
+            found = await self._records.read(name, most=0)
+        if found is None:
+            raise SessionGone(f"Session {run.session} of {run.user} in {run.app} is gone.")
+        text = found.states.session.get(KEY)
+        if text is None and found.count:
+            raise SessionGone(
+                f"Session {run.session} of {run.user} in {run.app} was begun by an agent of "
+                "another framework. Begin another session."
+            )
+        try:
+            stored = Stored.model_validate_json(text) if text else Stored(framework=framework)
+        except ValidationError as error:
+            raise SessionGone(
+                f"What session {run.session} of {run.user} in {run.app} has stored cannot be read. "
+                "Submit the run again in another session."
+            ) from error
+        if stored.framework != framework:
+            raise SessionGone(
+                f"Session {run.session} of {run.user} in {run.app} was begun with "
+                f"{stored.framework}, and its agent is one of {framework} now. Begin another "
+                "session."
+            )
+        return Held(name, Seen(found.made, found.count), stored)
+
+    async def write(self, held: Held, run: Run, after: Stored, said: Said, fence: Fence) -> None:
+        """Put an event into a session, and replace the value.
+
+        Raises:
+            LeaseLost: Somebody else runs the session by now, or has written to it.
+            SessionGone: It was deleted.
+            LedgerUnavailable: Redis cannot be reached; the event may have been stored.
+        """
+        await self.ledger.commit(fence(Change()))
+        now, event_id = await self.ledger.now(), str(uuid.uuid4())
+        delta = States(session={KEY: json.dumps(after.model_dump(mode="json"))})
+        event = NewEvent(event_id, said.event(run, event_id, now), now.timestamp(), delta)
+        found = await self._records.append(held.name, held.seen, event)
+        if found is Refused.GONE:
+            raise SessionGone(f"Session {run.session} of {run.user} in {run.app} was deleted.")
+        if isinstance(found, Refused):
+            raise LeaseLost(f"Session {run.session} was changed by somebody else.")
+        held.seen, held.stored = Seen(found.made, found.count), after

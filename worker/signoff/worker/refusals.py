@@ -1,0 +1,120 @@
+"""What an agent is told of a call that was not approved, and of a request for input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from signoff.core.approvals.answers import form_of
+from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input_rules import InputRule, answer_of, rule_for
+from signoff.core.approvals.lifecycle import State
+from signoff.core.base.errors import InputRefused
+from signoff.core.base.text import brief
+
+REFUSAL = "signoff_refusal"
+"""The key of the session state that says why something was refused."""
+
+_WORDS = {
+    State.REJECTED: "This tool call was rejected by the approver.",
+    State.TIMED_OUT: "This tool call was not approved: nobody answered in time.",
+    State.WITHDRAWN: "This tool call was not approved: the request was withdrawn.",
+    State.SUPERSEDED: "This tool call was not approved: another request has taken its place.",
+}
+
+_IN_DOUBT = (
+    "The worker that ran this tool call died: it may or may not have happened. "
+    "An approver decided not to run it again."
+)
+
+
+_REFUSED = {
+    State.REJECTED: "was rejected by the approver",
+    State.TIMED_OUT: "was not answered in time",
+    State.WITHDRAWN: "was withdrawn",
+    State.SUPERSEDED: "has been replaced by another one",
+}
+
+
+def refusal(approval: Approval) -> dict[str, Any]:
+    """Return what the model is told in place of a tool's result when it was not approved.
+
+    The frameworks alone say only that a call was rejected, and drop the reason.
+    """
+    decision = approval.decision
+    again = approval.origin.again > 0
+    told: dict[str, Any] = {
+        "status": "in_doubt" if again else approval.state.value,
+        "error": _IN_DOUBT
+        if again
+        else _WORDS.get(approval.state, "This tool call was not approved."),
+    }
+    if decision is None:
+        return told
+    if approval.state is State.REJECTED and not decision.by:
+        told["error"] = "This tool call was refused, and nobody was asked."
+    if decision.reason:
+        told["reason"] = decision.reason
+    if decision.by and approval.terms is not None and approval.terms.name_approver:
+        told["decided_by"] = decision.by
+    if decision.proposal is not None:
+        told["proposal"] = {"tool": approval.call.name, "args": decision.proposal}
+        told["what_to_do"] = (
+            f"The approver would approve {approval.call.name} with other arguments. If that "
+            "serves the user, call it again with exactly the arguments of the proposal."
+        )
+    return told
+
+
+def refusals(approvals: Sequence[Approval]) -> str:
+    """Say in words what was refused, and why; "" where all was approved."""
+    return "\n".join(
+        f"{one.call.name}(): {refusal_text(one)}"
+        for one in approvals
+        if one.state is not State.APPROVED
+    )
+
+
+def refusal_text(approval: Approval) -> str:
+    """Say in words why a call was not approved, and what would be."""
+    told = refusal(approval)
+    words = [str(told["error"])]
+    if "reason" in told:
+        words.append(f"Reason: {told['reason']}")
+    if "proposal" in told:
+        words.append(f"{told['what_to_do']} {json.dumps(told['proposal'])}")
+    return " ".join(words)
+
+
+def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValue:
+    """Return the answer to a request for input.
+
+    Raises:
+        InputRefused: It was not answered, or refused where its schema has no way to say no.
+    """
+    decision, form = approval.decision, form_of(approval.call)
+    yes = approval.state is State.APPROVED
+    decided = yes or approval.state is State.REJECTED
+    reason = decision.reason if decision is not None else ""
+    if decided and decision is not None and decision.payload is not None:
+        return decision.payload
+    if form.free:
+        origin, args = approval.origin, approval.call.args
+        rule = rule_for(rules, app=origin.app, agent=origin.agent, args=args)
+        if decided or rule is not None:
+            return answer_of(rule, yes=yes, reason=reason)
+    elif yes:
+        return None
+    elif (no := form.refuse(reason if approval.state is State.REJECTED else "")) is not None:
+        return no.value
+    question = brief(str(approval.call.args.get("message") or ""))
+    asked = f' ("{question}")' if question else ""
+    raise InputRefused(
+        f"The request for input{asked} {_REFUSED.get(approval.state, 'was not answered')}"
+        f"{f': {reason}' if reason else ''}. It has no answer that says no, so the run ends here; "
+        "a response schema with a boolean such as `approved` has one, and so has [[inputs]] in the "
+        "settings, for a request without a schema."
+    )
