@@ -235,8 +235,8 @@ class Routing(Rules):
             means always, empty means never. An expression that fails counts as true.
         time_zone: The time zone of `now` in ``when``, ``ceiling`` and ``second_step``:
             ``Europe/Berlin``.
-        hold: `siblings` lets calls of the same turn that need no approval wait for this one. They
-            run once it is approved.
+        hold: `siblings` holds calls of the same turn that need no approval until this one is
+            approved. After a rejection they do not run.
     """
 
     must_ask: ClassVar[bool] = False
