@@ -36,7 +36,7 @@ def pay(amount: float) -> dict:
     return {}
 
 clerk = Agent(name="clerk", model="m", tools=[FunctionTool(pay, require_confirmation=True)])
-root_agent = Agent(name="desk", model="m", tools=[AgentTool(clerk)])
+root_agent = Agent(name="desk", model="m", tools=[AgentTool(clerk, include_plugins=False)])
 """
 
 GATED = """

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from cryptography.hazmat.primitives.asymmetric import ec
 from pydantic import TypeAdapter
 
 from signoff.broker.ledger.change import Change
@@ -101,6 +100,8 @@ def read_keys(key: str, auth: str) -> tuple[str, str]:
     Raises:
         SubscriptionRefused: They are none.
     """
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- 8 MB, for few
+
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(key))
         secret = decoded(auth)

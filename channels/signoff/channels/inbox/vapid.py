@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from joserfc import jwt
-from joserfc.jwk import ECKey
-
 from signoff.channels.inbox.settings import PushSettings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 _LASTS: Final = timedelta(hours=12)
 """Push services refuse tokens that are good for more than a day (RFC 8292, section 2)."""
@@ -20,12 +18,21 @@ _LASTS: Final = timedelta(hours=12)
 
 def public_key(settings: PushSettings) -> str:
     """Return the public key, as browsers want it when they subscribe (base64url)."""
+    # The page knows this module: cryptography and joserfc are for those who turn push on.
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        PublicFormat,
+    )
+
     point = _key(settings).public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
     return encoded(point)
 
 
 def authorization(settings: PushSettings, endpoint: str, now: datetime) -> str:
     """Return the header `Authorization` of a message to an endpoint."""
+    from joserfc import jwt  # noqa: PLC0415 -- as above
+    from joserfc.jwk import ECKey  # noqa: PLC0415
+
     numbers = _key(settings).private_numbers()
     public = numbers.public_numbers
     key = ECKey.import_key(
@@ -64,6 +71,8 @@ def decoded(text: str) -> bytes:
 
 
 def _key(settings: PushSettings) -> ec.EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- as above
+
     return ec.derive_private_key(settings.number, ec.SECP256R1())
 
 

@@ -70,6 +70,7 @@ PATTERNS: Final = {
     "^([1-9][0-9]?|100)%$": "a share like 60%",
     "^([CG][A-Z0-9]{2,32})?$": _PLACE,
     "^(S[A-Z0-9]{2,32})?$": "the id of a user group like S0123ABC",
+    r"^(mailto:[^@\s]+@[^@\s]+|https://\S+)$": "an address like mailto:ops@example.com or a URL",
     "^every ": "an interval like every 4h",
 }
 """What the patterns of settings mean; a test looks that none is missing."""
