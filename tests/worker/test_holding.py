@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.agents import Agent, BaseAgent
 from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
@@ -32,7 +34,7 @@ from signoff.worker.executor import Executor
 from worker import shapes
 from worker.mortal import Life, work
 from worker.office import MARA, HandClock, Office
-from worker.shapes import Calls, Manner, actor, gated_pay, journal, note, noter
+from worker.shapes import Actor, Calls, Manner, actor, gated_pay, journal, note, noter
 
 # ADK announces its experimental features by warning about them.
 pytestmark = [
@@ -40,6 +42,8 @@ pytestmark = [
     # ADK's own: `AgentTool` gives its Runner the plugins.
     pytest.mark.filterwarnings("ignore:The .plugins. argument is deprecated:DeprecationWarning"),
 ]
+
+SOAKED = pytest.param("resumable", marks=pytest.mark.soak)
 
 HOLDING = Holding([Policy(name="pay", when='tool == "pay"', ask=("mara",), hold=Hold.SIBLINGS)])
 
@@ -79,8 +83,22 @@ STEPS: dict[str, Calls] = {
     "tool": [("pay", {"to": "p"}), ("b", {"request": "go"})],
     "transfer": [("pay", {"to": "p"}), ("transfer_to_agent", {"agent_name": "b"})],
     "slow": [("pay", {"to": "p"}), ("begin", {"text": "b1"})],
+    "signed": [("pay", {"to": "p"}), ("note", {"text": "n"})],
     "three": [("pay", {"to": "p"}), ("note", {"text": "n"}), ("note", {"text": "m"})],
 }
+
+
+class Signing(Actor):
+    """A model that signs the first of its calls, as Gemini 3 does."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Say the next step of the plan, signed."""
+        async for response in super().generate_content_async(llm_request, stream):
+            if response.content and response.content.parts:
+                response.content.parts[0].thought_signature = b"signed"
+            yield response
 
 
 def build(shape: str, manner: Manner) -> App | Agent:
@@ -99,6 +117,8 @@ def build(shape: str, manner: Manner) -> App | Agent:
     elif shape == "tool":
         tools.append(AgentTool(noter("b")))
     root = actor("a", STEPS[shape], "a is done.", tools=tools, sub_agents=subs)
+    if shape == "signed":
+        root.model = Signing(plan=[STEPS[shape], "a is done."])
     if manner == "bare":
         return root
     config = ResumabilityConfig(is_resumable=True) if manner == "resumable" else None
@@ -163,7 +183,9 @@ async def results(office: Office, run: Run) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("manner", shapes.MANNERS)
+@pytest.mark.parametrize(
+    "manner", ["bare", pytest.param("plain", marks=pytest.mark.soak), "resumable"]
+)
 async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manner: Manner) -> None:
     """It does not run before the decision, runs once after it, and nobody is asked about it."""
     run = await office.submit(f"beside_{manner}", "go")
@@ -179,7 +201,7 @@ async def test_a_call_beside_an_approved_one_runs_after_it(office: Office, manne
     await audit.verify(office.ledger.store)
 
 
-@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize("manner", ["bare", SOAKED])
 async def test_nothing_runs_beside_a_rejected_call(office: Office, manner: Manner) -> None:
     """The model is told that the call was not run, and why."""
     run = await office.submit(f"beside_{manner}", "go")
@@ -223,7 +245,7 @@ async def test_several_calls_are_made_again_together(office: Office) -> None:
     assert noted == ["m", "n"]
 
 
-@pytest.mark.parametrize("manner", ["bare", "resumable"])
+@pytest.mark.parametrize("manner", ["bare", SOAKED])
 @pytest.mark.parametrize("kind", ["single", "tool", "transfer"])
 async def test_a_call_of_an_agent_is_held_too(office: Office, kind: str, manner: Manner) -> None:
     """The other agent does not begin before the approval."""
@@ -246,6 +268,24 @@ async def test_a_call_whose_result_comes_later_runs_at_once(office: Office, kind
     run = await office.resume(run)
     assert run.state is RunState.COMPLETED
     assert office.executed().count({"paid": "p"}) == 1
+
+
+async def test_a_call_that_is_made_again_says_that_it_is_not_signed(office: Office) -> None:
+    """Gemini 3 refuses a first call without a signature, and takes this mark for one."""
+    run = await office.submit("signed_bare", "go")
+    await office.approve(run)
+    run = await office.resume(run)
+    session = await office.apps.sessions.get_session(
+        app_name=run.app, user_id=run.user, session_id=run.session
+    )
+    assert session is not None
+    signatures = [
+        part.thought_signature
+        for event in session.events
+        for part in (event.content.parts or [] if event.content else [])
+        if part.function_call and part.function_call.name in {"pay", "note"}
+    ]
+    assert signatures == [b"signed", None, b"skip_thought_signature_validator"]
 
 
 async def test_a_call_that_its_gate_lets_through_holds_nothing(office: Office) -> None:
