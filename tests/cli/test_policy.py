@@ -432,6 +432,17 @@ def test_explain_what_is_allowed_or_denied(
     assert said in " ".join(done.stdout.split())
 
 
+def test_explain_says_that_other_calls_are_held(invoke: Invoke, settings_file: Path) -> None:
+    """Only where the policy that applies says so."""
+    assert "holds:" not in invoke(*CALL).stdout
+    written = settings_file.read_text()
+    settings_file.write_text(written.replace("[[policies]]", '[[policies]]\nhold = "siblings"', 1))
+    done = invoke(*CALL)
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "holds: calls of the same turn that need no approval wait for this one" in lines
+
+
 def test_the_clock_of_a_policy_needs_a_zone(invoke: Invoke, settings_file: Path) -> None:
     """`config check` warns where the hours would be those of UTC, and names a day that is none."""
     rule = EFFECTS.replace('time_zone = "Europe/Berlin"\n', "")

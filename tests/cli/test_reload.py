@@ -23,11 +23,13 @@ from signoff.broker.timers.departures import Departures
 from signoff.cli.composition.parts import Parts, build
 from signoff.cli.composition.process import renewing
 from signoff.cli.composition.reload import Reloader
+from signoff.cli.composition.runtimes import open_runtime
 from signoff.cli.composition.supervisor import Child, Supervisor
 from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.doctor.diagnosis import diagnose
 from signoff.core.approvals.events import What
 from signoff.core.directory.hours import Absence
+from signoff.worker.adk.guard import GuardPlugin
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 PERSON = '[[people]]\nid = "{0}"\nemail = "{0}@example.com"\n'
@@ -72,6 +74,29 @@ async def parts(file: File) -> AsyncIterator[Parts]:
     made = build(load_settings(file.path))
     yield made
     await made.ledger.close()
+
+
+async def test_a_worker_holds_calls_by_the_new_policies(
+    file: File, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guard knows those of the settings, and the fresh ones once they are read again."""
+    guards: list[GuardPlugin] = []
+
+    class Seen(GuardPlugin):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            guards.append(self)
+
+    monkeypatch.setattr("signoff.worker.adk.guard.GuardPlugin", Seen)
+    _, renew, close = open_runtime(parts, ["finance"])
+    try:
+        (guard,) = guards
+        assert not guard.holding.ever
+        file.write(POLICY.format("all", "mara") + 'hold = "siblings"\n')
+        renew(load_settings(file.path))
+        assert guard.holding.ever
+    finally:
+        await close()
 
 
 async def test_everybody_sees_all_of_the_new_people_at_once(file: File, parts: Parts) -> None:

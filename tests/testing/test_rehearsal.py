@@ -13,7 +13,8 @@ import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.genai import types
 
-from signoff.testing import ScriptedModel, ToolCall
+from signoff.cli.config.settings import load_settings
+from signoff.testing import Rehearsal, ScriptedModel, ToolCall
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "test-your-agents.md"
@@ -37,6 +38,40 @@ def test_the_page_passes_in_a_folder_that_init_wrote(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
+
+
+HOLDING = """\
+[agents]
+folder = "{folder}"
+[[people]]
+id = "mara"
+email = "mara@example.com"
+[[policies]]
+name = "payments"
+when = 'tool == "pay"'
+ask = ["mara"]
+hold = "siblings"
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+async def test_calls_are_held_as_the_policies_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the setting to the agent: the call that nobody is asked about runs behind the others."""
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setenv("SIGNOFF_EXAMPLE_JOURNAL", str(journal))
+    file = tmp_path / "signoff.toml"
+    file.write_text(HOLDING.format(folder=ROOT / "tests" / "worker" / "agents"))
+    async with Rehearsal(load_settings(file)) as office:
+        run = await office.submit("siblings", "pay both", user="riley@example.com")
+        cards = await office.cards(run)
+        for card in cards:
+            assert not run.text
+            run = await office.approve(card)
+    assert len(cards) == 2
+    assert '"status": "held"' in run.text
+    assert '{"found": "C"}' in run.text
 
 
 async def test_a_scripted_model_speaks_before_a_call() -> None:

@@ -1,8 +1,8 @@
 """The how-to of each framework, run as it stands: the protocol's clients and this gateway.
 
-The frameworks exclude each other, so each has an environment of its own: `tests/whole/frameworks`
-makes them in the folder that SIGNOFF_FRAMEWORKS names. Only the model is another one, by the
-variables of its client.
+Most frameworks are installed beside Signoff. The others exclude them, so each of these has an
+environment of its own: `tests/whole/frameworks` makes them in the folder that SIGNOFF_FRAMEWORKS
+names. Only the model is another one, by the variables of its client.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ import pytest
 
 from model_server import model
 from promises.plant import Plant, plant
+from services import missing
 from signoff.broker.server.embedded import free_port
 from signoff.channels.aap import instances
 from test_docs import blocks
 
 FOLDER = Path(os.environ.get("SIGNOFF_FRAMEWORKS", "/tmp/signoff-frameworks"))
-NAMES = ("adk", "langgraph", "pydantic-ai", "openai-agents", "crewai", "claude-agent-sdk")
+OF_THEIR_OWN = ("crewai", "claude-agent-sdk")
+NAMES = ("adk", "langgraph", "pydantic-ai", "openai-agents", *OF_THEIR_OWN)
 WAITS_ONLY = {"crewai"}
 AAP = "[aap]\nenabled = true\nallow_private = true"
 DONE = "refunded 49.50 for A-17"
@@ -33,11 +35,11 @@ DONE = "refunded 49.50 for A-17"
 
 def python_of(name: str) -> str:
     """Return the interpreter that has a framework."""
-    found = Path(sys.executable) if name == "adk" else FOLDER / name / "bin" / "python"
+    if name not in OF_THEIR_OWN:
+        return sys.executable
+    found = FOLDER / name / "bin" / "python"
     if not found.exists():
-        if os.environ.get("SIGNOFF_FRAMEWORKS"):
-            pytest.fail(f"{found} is not there")
-        pytest.skip(f"{name} is not installed: tests/whole/frameworks {FOLDER}")
+        missing(f"{name}, in an environment of its own,", f"tests/whole/frameworks {FOLDER}")
     return str(found)
 
 

@@ -92,7 +92,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
             "`signoff init` writes an example into an empty folder."
         )
     parts = build(settings, decides=False)
-    runtime, close = open_runtime(parts, names)
+    runtime, renew_runtime, close = open_runtime(parts, names)
     executor = Executor(
         parts.ledger,
         runtime,
@@ -104,6 +104,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
 
     def renew(fresh: Settings) -> None:
         executor.hide = fresh.all_hidden
+        renew_runtime(fresh)
 
     return _consume(
         parts,

@@ -34,6 +34,7 @@ from signoff.testing.channel import FakeChannel
 from signoff.testing.clock import VirtualClock
 from signoff.worker.adk.apps import Apps, session_service
 from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.holding import Holding
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.executor import Executor
@@ -161,7 +162,7 @@ class Rehearsal:
         self._ledger = Ledger(Store.open(redis.url, clock=self.clock))
         stack.push_async_callback(self._ledger.close)
         self.decisions = Decisions(self._ledger, settings.everybody)
-        guard = GuardPlugin(self._ledger)
+        guard = GuardPlugin(self._ledger, holding=Holding(settings.policies, settings.default))
         sessions = session_service("", settings.agents_folder, self._ledger.store)
         apps = Apps(settings.agents_folder, sessions, lambda: guard)
         stack.push_async_callback(apps.close)

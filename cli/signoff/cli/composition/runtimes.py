@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from signoff.cli.composition.parts import Parts
+from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import AppNotFound
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.frameworks.loading import ADK, framework_of
@@ -16,11 +17,13 @@ from signoff.worker.port import Runtime
 
 log = structlog.get_logger(__name__)
 
+Renew = Callable[[Settings], None]
+
 Close = Callable[[], Coroutine[Any, Any, None]]
 
 
-def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Close]:
-    """Return the runtime for these apps, and what closes it.
+def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Renew, Close]:
+    """Return the runtime for these apps, what gives it fresh settings, and what closes it.
 
     ADK is imported only where an app needs it: it takes seconds, and need not be installed.
 
@@ -39,13 +42,13 @@ def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Close]:
     _look_over(frameworks, others)
     runtimes: dict[str, Runtime] = dict.fromkeys(others, frameworks)
     if not adks and not any(name in remote for name in names):
-        return MixedRuntime(frameworks, runtimes), _nothing_to_close
-    usual, servers, close = _open_adk(parts, adks)
-    return MixedRuntime(usual, {**runtimes, **dict.fromkeys(remote, servers)}), close
+        return MixedRuntime(frameworks, runtimes), _nothing_to_renew, _nothing_to_close
+    usual, servers, renew, close = _open_adk(parts, adks)
+    return MixedRuntime(usual, {**runtimes, **dict.fromkeys(remote, servers)}), renew, close
 
 
-def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Close]:
-    """Return the runtime for ADK's agents here, the one for those behind servers, and what closes.
+def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Renew, Close]:
+    """Return the runtimes for ADK's agents here and behind servers, what renews, and what closes.
 
     Args:
         parts: What the process is made of.
@@ -54,6 +57,7 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Clo
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415 -- as above
     from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
     from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.holding import Holding  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415
@@ -62,7 +66,11 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Clo
 
     settings = parts.settings
     rules.use(own_key(settings.ces, settings.state_folder))
-    guard = GuardPlugin(parts.ledger, valid_for=settings.agents.valid_for)
+    guard = GuardPlugin(
+        parts.ledger,
+        valid_for=settings.agents.valid_for,
+        holding=Holding(settings.policies, settings.default),
+    )
     runners = open_apps(
         settings.agents_folder, open_sessions(parts), settings.artifacts_url, lambda: guard
     )
@@ -82,11 +90,14 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Clo
     )
     runners.look_over(names)
 
+    def renew(fresh: Settings) -> None:
+        guard.holding = Holding(fresh.policies, fresh.default)
+
     async def close() -> None:
         await runners.close()
         await servers.close()
 
-    return here, servers, close
+    return here, servers, renew, close
 
 
 def _look_over(frameworks: FrameworkRuntime, names: Sequence[str]) -> None:
@@ -96,6 +107,10 @@ def _look_over(frameworks: FrameworkRuntime, names: Sequence[str]) -> None:
             frameworks.agents.load(name)
         except AppNotFound as error:
             log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- says all
+
+
+def _nothing_to_renew(_: Settings) -> None:
+    pass
 
 
 async def _nothing_to_close() -> None:

@@ -106,6 +106,15 @@ class Resume(StrEnum):
     """At each decision, where the app is resumable; another app goes on when all are decided."""
 
 
+class Hold(StrEnum):
+    """What a call that needs an approval holds up."""
+
+    NONE = "none"
+    """Nothing: other calls of the same turn run at once."""
+    SIBLINGS = "siblings"
+    """Calls of the same turn that need no approval: they run once this one is approved."""
+
+
 class EmailProof(StrEnum):
     """What must be proven about an answer by mail before it counts."""
 
@@ -226,6 +235,8 @@ class Routing(Rules):
             means always, empty means never. An expression that fails counts as true.
         time_zone: The time zone of `now` in ``when``, ``ceiling`` and ``second_step``:
             ``Europe/Berlin``.
+        hold: `siblings` holds calls of the same turn that need no approval until this one is
+            approved. After a rejection they do not run.
     """
 
     must_ask: ClassVar[bool] = False
@@ -236,6 +247,7 @@ class Routing(Rules):
     ceiling: str = ""
     second_step: str = ""
     time_zone: TimeZone = "UTC"
+    hold: Hold = Hold.NONE
 
     @field_validator("ask", mode="after")
     @classmethod

@@ -16,8 +16,8 @@ from signoff.core.directory.queues import QUEUE, Rotations
 from signoff.core.directory.working_time import after
 from signoff.core.policies.allowance import RateText
 from signoff.core.policies.levels import Asking, Earlier, Group, Level, Seat, Start
-from signoff.core.policies.matching import Match, facts_at, weigh
-from signoff.core.policies.policy import Effect, Facts, Fallback, Policy, Terms
+from signoff.core.policies.matching import Match, consider, facts_at, weigh
+from signoff.core.policies.policy import Effect, Facts, Fallback, Hold, Policy, Terms
 from signoff.core.routing.chains import climb
 from signoff.core.routing.resolve import find, informed
 
@@ -218,6 +218,26 @@ def terms_for(
                 if not any(directory.may_be(one, other) for other in never):
                     return terms
     return None
+
+
+def holds_siblings(
+    policies: Sequence[Policy], fallback: Fallback, facts: Facts, *, now: datetime
+) -> bool:
+    """Say whether calls of the same turn that need no approval wait for this one.
+
+    Args:
+        policies: In order.
+        fallback: What rules where none of them matches.
+        facts: What is known of the call.
+        now: The present (UTC).
+    """
+    found = consider(policies, facts, now)
+    last = policies[len(found) - 1] if found and found[-1].verdict is not Match.NO else None
+    if last is None:
+        return fallback.hold is Hold.SIBLINGS
+    # In place of one that cannot be evaluated the default is asked, and made no weaker than it.
+    rules = (last, fallback) if found[-1].verdict is Match.ERROR else (last,)
+    return any(one.hold is Hold.SIBLINGS for one in rules)
 
 
 def _matching(

@@ -153,6 +153,7 @@ class Timeline(Value):
         end_at: When that is (UTC); None if it never ends.
         allowed: How many such calls run without asking anybody; None where people are asked.
         above: The ids of those who are asked first about any further call.
+        holds: Whether calls of the same turn that need no approval wait for it.
     """
 
     facts: dict[str, JsonValue]
@@ -164,6 +165,7 @@ class Timeline(Value):
     end_at: datetime | None
     allowed: RateText | None = None
     above: tuple[str, ...] = ()
+    holds: bool = False
 
     def title(self, directory: Directory) -> str:
         """Return what the request would be called, "" where its policy has no title."""

@@ -29,7 +29,14 @@ from signoff.core.routing.departures import next_departure, stand_in, too_few
 from signoff.core.routing.escalation import advance, go_past, pass_on
 from signoff.core.routing.quiet_hours import card_held
 from signoff.core.routing.resolve import take
-from signoff.core.routing.selection import NO_ROTATIONS, UNMANNED, Choice, choose, instead
+from signoff.core.routing.selection import (
+    NO_ROTATIONS,
+    UNMANNED,
+    Choice,
+    choose,
+    holds_siblings,
+    instead,
+)
 from signoff.core.simulation.forecast import (
     ASKING,
     Delivery,
@@ -137,6 +144,7 @@ def simulate(
         end_at=approval.decision.at if approval.decision is not None else None,
         allowed=choice.allowed,
         above=tuple(one.id for one in above),
+        holds=holds_siblings(policies, fallback, facts, now=start),
     )
 
 

@@ -53,7 +53,8 @@ from signoff.worker.adk.agent_tools import (
 from signoff.worker.adk.declared import declared_by
 from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
 from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.history import Invocation, beside, original_call
+from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
+from signoff.worker.adk.holding import Holding, held_again, hold
 from signoff.worker.adk.journals import Journals
 from signoff.worker.adk.nodes import watch_function_nodes
 from signoff.worker.adk.questions import NODE, has_run, is_node
@@ -96,14 +97,19 @@ class GuardPlugin(BasePlugin):
     Args:
         ledger: Where the approvals are.
         valid_for: How long a yes is good for whose policy does not say.
+        holding: The policies, for the calls that wait for others of the same turn.
 
     Attributes:
+        holding: The same; they may be replaced at any time.
         journals: What code has called, and nobody was asked about.
         working: The tools that run.
     """
 
-    def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
+    def __init__(
+        self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR, holding: Holding | None = None
+    ) -> None:
         super().__init__(name="signoff_guard")
+        self.holding = holding or Holding()
         self._valid_for = valid_for
         self.journals = Journals(ledger)
         self._ledger = ledger
@@ -214,9 +220,19 @@ class GuardPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Say again what the model has said, where a worker died in code that it had called."""
+        """Say again what the model has said, where that was held, or a worker died in its code."""
         self._require_not_stopped(callback_context)
-        return await self.journals.said_again(callback_context)
+        if (said := await self.journals.said_again(callback_context)) is not None:
+            return said
+        approved = partial(self._is_approved, callback_context)
+        return await held_again(self._ledger, callback_context, approved)
+
+    async def _is_approved(self, context: CallbackContext, call_id: str) -> bool:
+        """Say whether a call was approved, or nobody was asked about it."""
+        expected = self._expected.get(_key(context, call_id))
+        if expected is not None:
+            return (await self._ledger.approval(expected[0])).state is State.APPROVED
+        return is_confirmed(context.session.events, call_id)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -227,8 +243,7 @@ class GuardPlugin(BasePlugin):
         if (state := inside_of(tool_context)) is not None:
             return self._before_inside(state, tool, tool_args, tool_context)
         if tool_context.tool_confirmation is None:
-            stand_before(tool, tool_context, _Asking(self, tool))
-            return None
+            return await self._before_asking(tool, tool_context)
         expected = self._expected_by(tool_context)
         if expected is None:
             return _unknown(tool)
@@ -242,6 +257,16 @@ class GuardPlugin(BasePlugin):
         if approval.id not in self._begun:
             self._require_startable(approval, tool_context, now)
         stand_before(tool, tool_context, _Entering(self, tool, *expected))
+        return None
+
+    async def _before_asking(self, tool: BaseTool, context: ToolContext) -> dict[str, Any] | None:
+        """Hold a call that nobody was asked about, or let it go on to its tool, which may ask."""
+        if self.holding.ever:
+            names = await self.holding.reasons(tool, context, await self._ledger.now())
+            if names:
+                log.info("tool.held", tool=tool.name, beside=names)
+                return await hold(self._ledger, names, context)
+        stand_before(tool, context, _Asking(self, tool))
         return None
 
     def _before_inside(

@@ -208,6 +208,18 @@ def answered_ids(events: Sequence[Event]) -> set[str]:
     }
 
 
+def is_confirmed(events: Sequence[Event], call_id: str) -> bool:
+    """Say whether a call was confirmed each time that it was asked about, or never was."""
+    asked = {one.id for event in events for one in confirmations(event) if one.call_id == call_id}
+    said = {
+        response.id: (response.response or {}).get("confirmed") is True
+        for event in events
+        if event.author == "user"
+        for response in event.get_function_responses()
+    }
+    return all(said.get(one, False) for one in asked)
+
+
 def agents_answered(events: Sequence[Event]) -> list[str]:
     """Return the names of the agents that have asked something, and got an answer."""
     answered = answered_ids(events)

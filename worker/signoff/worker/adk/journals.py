@@ -115,7 +115,7 @@ class Journals:
         else:
             return None
         return LlmResponse(
-            content=types.Content(role="model", parts=[_anew(part) for part in _parts(event)])
+            content=types.Content(role="model", parts=[said_anew(part) for part in _parts(event)])
         )
 
     def _open(self, context: CallbackContext, *stretch: str) -> Journal | None:
@@ -174,7 +174,7 @@ def _parts(event: Event | None) -> list[types.Part]:
     return event.content.parts or [] if event is not None and event.content else []
 
 
-def _anew(part: types.Part) -> types.Part:
+def said_anew(part: types.Part) -> types.Part:
     """Return a part with a call of another id: the session has the old one already."""
     if part.function_call is None:
         return part

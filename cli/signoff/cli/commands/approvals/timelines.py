@@ -120,6 +120,14 @@ def print_timeline(
     elif timeline.end is End.APPROVE and not timeline.levels:
         words = "a grant approves it at once, and nobody is asked"
     out.print(Text("\nend: ", style="bold"), Text(words, style=colour), sep="")
+    _print_rules(out, timeline, directory)
+
+
+def _print_rules(out: Console, timeline: Timeline, directory: Directory) -> None:
+    """Print what else the policy says of such calls."""
+    if timeline.holds:
+        say = "calls of the same turn that need no approval wait for this one"
+        out.print(Text("holds: ", style="bold"), Text(say), sep="")
     if len(phases := timeline.terms.phases) > 1:
         say = f"{', then '.join(phases)}; each has to approve before the next is asked"
         out.print(Text("phases: ", style="bold"), Text(one_line(say)), sep="")
