@@ -110,7 +110,9 @@ async def approved(office: Office, app: str, *made: Any) -> tuple[Run, list[Appr
     return run, list(await office.ledger.approvals(run.waiting))
 
 
-@both_apps
+@pytest.mark.parametrize(
+    "app", ["changing", pytest.param("changing_resumable", marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize(
     ("edit", "tool", "iban"),
     [
