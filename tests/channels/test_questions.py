@@ -18,6 +18,7 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.parts import INPUT
 from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
+from signoff.core.payloads.digest import short_digest
 
 MAILBOX = "approvals@signoff.example"
 SETTINGS = EmailSettings(sender=f"Signoff <{MAILBOX}>", mailbox=MAILBOX)
@@ -72,7 +73,7 @@ async def test_a_question_is_put_as_a_question(channels: Channels, directory: Di
         assert "What you see is what will run" not in shown
         assert "properties" not in shown
     assert "\n  street: …\n      (with the number)\n  floor: 0\n" in text
-    assert approval.digest in text
+    assert short_digest(approval.digest) in text
 
 
 async def test_a_question_for_yes_or_no_asks_for_nothing_more(
