@@ -33,7 +33,7 @@ from signoff.core.base.errors import AlreadyDecided, ConfigError, LeaseLost, Led
 KILLS = int(os.environ.get("SIGNOFF_FAILOVERS", "5"))
 
 
-@pytest.fixture(params=["redis-server", "valkey-server"])
+@pytest.fixture(params=["redis-server", pytest.param("valkey-server", marks=pytest.mark.soak)])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Group]:
     """A primary and a replica, which nobody watches: an old Redis, and what knows WAITAOF."""
     program = find_valkey() if request.param == "valkey-server" else None
@@ -70,6 +70,7 @@ async def test_nothing_counts_before_a_replica_has_it(
     assert replica.client.get("{signoff}:b")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("least", [0, 2])
 async def test_a_primary_that_was_replaced_alive(tmp_path: Path, least: int) -> None:
     """It takes writes that are lost, unless it wants all its replicas for each of them."""

@@ -177,6 +177,7 @@ async def test_a_redis_that_does_not_tell(tmp_path: Path) -> None:
         await wrong.close()
 
 
+@pytest.mark.soak
 async def test_a_neighbour_gets_nothing_out_of_the_embedded_one(server: EmbeddedRedis) -> None:
     """Every user of the machine can connect to the port; without the password that is all."""
     async with redis.asyncio.Redis(port=server.port) as client:

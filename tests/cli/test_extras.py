@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WITHOUT = """
 import sys
 
@@ -67,6 +69,7 @@ def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
     assert code == 0, said
 
 
+@pytest.mark.soak
 def test_agents_of_other_frameworks_run_without_adk(tmp_path: Path) -> None:
     """A worker whose agents are of other frameworks needs no google-adk."""
     frameworks = "signoff.worker.frameworks"

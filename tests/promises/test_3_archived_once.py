@@ -6,6 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+import pytest
+
 from archiving import seeded
 from signoff.broker.archive import reading
 from signoff.broker.archive.files import ArchiveFiles
@@ -21,6 +23,7 @@ async def archived(ledger: Ledger, files: ArchiveFiles) -> list[str]:
     return [one.record.id async for one in found if one.record.kind == "run"]
 
 
+@pytest.mark.soak
 async def test_killed_in_the_middle_of_archiving(
     ledger: Ledger, redis_url: str, prefix: str, tmp_path: Path
 ) -> None:

@@ -110,13 +110,13 @@ async def test_a_call_that_is_gone_from_the_session_is_told(
     assert "deleted or compacted away" in run.problem
     assert office.executed() == []
     (approval,) = await office.ledger.approvals(run.approvals)
-    assert approval.handoff is Handoff.FAILED
+    assert approval.handoff is Handoff.VOID
 
 
-async def test_a_question_that_is_gone_is_told_too(
+async def test_a_question_that_is_gone_is_asked_again(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call alone is not enough: ADK takes no answer to a question that it does not find."""
+    """ADK takes no answer to a question that it does not find: the call is asked about anew."""
     run = await say(office, "pay")
     await office.approve(run)
     service = type(office.apps.sessions)
@@ -129,9 +129,12 @@ async def test_a_question_that_is_gone_is_told_too(
         return session
 
     monkeypatch.setattr(service, "get_session", dropping)
+    (before,) = run.approvals
     run = await office.resume(run)
-    assert run.state is RunState.FAILED
-    assert "deleted or compacted away" in run.problem
+    assert run.state is RunState.PAUSED
+    assert office.executed() == []
+    old, new = await office.ledger.approvals([before, *run.waiting])
+    assert (old.handoff, new.supersedes) == (Handoff.VOID, old.id)
 
 
 def call_event(invocation: str, name: str, *, call_id: str, long_running: bool = False) -> Event:
