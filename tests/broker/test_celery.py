@@ -225,6 +225,7 @@ def publish(app: Celery, body: object, **options: Any) -> None:
         producer.publish(body, routing_key=queue.routing_key, declare=[queue], **options)
 
 
+@pytest.mark.soak
 async def test_what_others_put_into_a_queue_ends_nothing(
     ledger: Ledger, celery: Celery, broker_url: str, run_worker: RunWorker
 ) -> None:

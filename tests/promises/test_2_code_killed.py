@@ -105,14 +105,8 @@ async def killed(workers: Forge, manager: Manager, stop: int, *, number: int) ->
 
 @pytest.mark.promise
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    "stop",
-    [
-        pytest.param(0, id="before the first", marks=pytest.mark.soak),
-        pytest.param(1, id="first"),
-        pytest.param(2, id="second", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("stop", [0, 1, 2], ids=["before the first", "first", "second"])
 async def test_a_refund_loop_survives_a_kill_at_every_step(tmp_path: Path, stop: int) -> None:
     """Of three refunds two are approved; killed between any two steps, each is made once."""
     async with forge(tmp_path) as (workers, ledger):
