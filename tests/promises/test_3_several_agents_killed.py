@@ -98,5 +98,8 @@ async def test_no_agent_of_several_is_forgotten(tmp_path: Path, app: str) -> Non
         # The first turn ends with a question, the second begins with its answer.
         assert deaths[0]
         assert deaths[1]
-        assert set(ends) == {RunState.COMPLETED}
+        # Where agents run side by side, the tool of one may run while another one's worker dies.
+        doubtful = {RunState.IN_DOUBT} if "parallel" in app else set()
+        assert RunState.COMPLETED in ends
+        assert set(ends) <= {RunState.COMPLETED} | doubtful
         await audit.verify(ledger.store)
