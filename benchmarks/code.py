@@ -38,7 +38,7 @@ from signoff.core.approvals.parts import Asked
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import Fallback
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 

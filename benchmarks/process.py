@@ -175,7 +175,7 @@ def agents(url: str, folder: str, slots: str, delay: str) -> None:
     """The worker of Signoff with real agents, put together as `signoff worker` does it."""
     from benchmarks.naked import let_think  # noqa: PLC0415
     from signoff.worker.adk.apps import Apps, session_service  # noqa: PLC0415
-    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.guard.guard import GuardPlugin  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
 
     app, ledger = _parts(url)

@@ -38,7 +38,7 @@ from signoff.core.directory.queues import Queue
 from signoff.core.policies.policy import Policy
 from signoff.testing import FakeChannel
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 

@@ -17,8 +17,8 @@ from signoff.broker.ledger.listing import Place
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lists.search import Search, text_of, words_of
 from signoff.core.approvals.parts import ToolCall
-from signoff.core.approvals.search import Search, text_of, words_of
 from signoff.core.base.model import stored_json
 
 BATCH = 24

@@ -37,7 +37,7 @@ class Office:
         self.channel = EmailChannel(sink.settings())
 
     async def deliver(self) -> Sequence[EmailMessage]:
-        """Send what waits, and return the mails that came of it."""
+        """Send what waits, and return the mails that were sent."""
         before = len(self.sink.mails)
         delivery = Delivery(
             self.ledger, self.channel, directory=self.channels.directory, inbox=INBOX

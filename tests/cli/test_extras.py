@@ -62,7 +62,7 @@ def test_the_command_that_installs_what_is_missing_is_named(tmp_path: Path) -> N
 def test_agents_run_without_the_sandbox(tmp_path: Path) -> None:
     """Without code of CX Agent Studio, nothing of its sandbox is needed."""
     code, said = run(
-        "import signoff.worker.adk.runtime, signoff.worker.adk.guard",
+        "import signoff.worker.adk.runtime, signoff.worker.adk.guard.guard",
         tmp_path,
         without=("pydantic_monty",),
     )

@@ -29,7 +29,7 @@ from signoff.cli.config.settings import Settings, load_settings
 from signoff.cli.doctor.diagnosis import diagnose
 from signoff.core.approvals.events import What
 from signoff.core.directory.hours import Absence
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"
 PERSON = '[[people]]\nid = "{0}"\nemail = "{0}@example.com"\n'
@@ -87,7 +87,7 @@ async def test_a_worker_holds_calls_by_the_new_policies(
             super().__init__(*args, **more)
             guards.append(self)
 
-    monkeypatch.setattr("signoff.worker.adk.guard.GuardPlugin", Seen)
+    monkeypatch.setattr("signoff.worker.adk.guard.guard.GuardPlugin", Seen)
     _, renew, close = open_runtime(parts, ["finance"])
     try:
         (guard,) = guards

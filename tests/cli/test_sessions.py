@@ -24,7 +24,7 @@ from signoff.cli.config.settings import load_settings
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.adk.sessions.ledger import LedgerSessionService
 from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService

@@ -21,7 +21,7 @@ from builders import (
     present,
 )
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.metrics import figures_of, percentile, week_of
+from signoff.core.approvals.lists.metrics import figures_of, percentile, week_of
 from signoff.core.policies.levels import Seat
 
 LENGTHS = st.lists(st.timedeltas(timedelta(), timedelta(days=400)), min_size=1, max_size=60)

@@ -9,9 +9,9 @@ from pydantic import JsonValue, ValidationError
 
 from builders import CLEO, MARA, NOON, make_approval, make_call, people
 from signoff.core.approvals.approval import Approval, Asked, Kind, Shown, State
+from signoff.core.approvals.lists.search import Search
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.reply_context import context_of
-from signoff.core.approvals.search import Search
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.hiding import HIDDEN, having_hidden, is_hidden, without_hidden
 from signoff.core.cards.card import card

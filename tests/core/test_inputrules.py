@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signoff.core.approvals.input_rules import (
+from signoff.core.approvals.input.rules import (
     InputRule,
     answer_of,
     check,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, JsonValue, TypeAdapter
 from builders import MARA, NOON, asked_approval, make_approval, make_call, make_origin, people
 from signoff.core.approvals.answers import example_of_yes
 from signoff.core.approvals.approval import Approval, Kind, State, ToolCall
-from signoff.core.approvals.inputs import (
+from signoff.core.approvals.input.form import (
     Form,
     GivenAnswer,
     read_form,
@@ -282,7 +282,7 @@ json_values = st.recursive(
 
 @given(json_values, st.dictionaries(names, json_values, max_size=3))
 def test_no_schema_breaks_the_form(schema: JsonValue, values: dict[str, JsonValue]) -> None:
-    """Whatever stands there, a form comes of it, and an answer either fits or is refused."""
+    """Any schema gives a form, and an answer either fits or is refused."""
     form = read_form(schema)
     assert isinstance(form, Form)
     assert form.example().startswith("approve")

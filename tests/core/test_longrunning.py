@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from builders import MARA, NOON, ask, make_call, make_origin, people
 from signoff.core.approvals.approval import Approval, Kind
-from signoff.core.approvals.long_running import LongRunning, check, result_of, rule_for
+from signoff.core.approvals.input.long_running import LongRunning, check, result_of, rule_for
 from signoff.core.base.errors import ConditionError, NotCanonical
 
 SO_FAR: dict[str, JsonValue] = {"status": "pending", "ticket": "t-17"}

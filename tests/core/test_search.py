@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from builders import NOON, RILEY, asked_approval, make_origin, people
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lists.search import Search, words_of
 from signoff.core.approvals.parts import ToolCall
-from signoff.core.approvals.search import Search, words_of
 from signoff.core.base.model import stored_json
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from builders import MARA, NOON, make_approval, make_call, make_origin, people
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
-from signoff.core.approvals.similar import Similar, answers, likeness
+from signoff.core.approvals.lists.similar import Similar, answers, likeness
 from signoff.core.base.errors import GrantRefused
 from signoff.core.grants.bounds import bounded, limit_of, seen
 from signoff.core.grants.grant import Grant

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import CLEO, MARA, NOON, ask, make_approval, make_origin, people
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.metrics import Waiting
+from signoff.core.approvals.lists.metrics import Waiting
 from signoff.core.policies.policy import OnTimeout
 
 HOUR = timedelta(hours=1)

@@ -27,7 +27,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.broker.sessions import SessionRecords
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.dispatch import MixedRuntime
 from signoff.worker.executor import Executor

@@ -11,7 +11,7 @@ from signoff.broker.ledger import audit
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import AGENTS, MARA, Office
 from worker.test_taken_up import _die, work_until_death
 

@@ -14,8 +14,8 @@ from google.adk.workflow import node as as_node
 
 from signoff.broker import stages
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.lifecycle import Handoff
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.payloads.digest import digest
 from worker.office import AGENTS, MARA, Office

@@ -8,8 +8,8 @@ import pytest
 
 from signoff.broker import stages
 from signoff.broker.ledger import audit
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.lifecycle import Handoff, State
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import RunState
 from signoff.core.base.errors import IllegalMove

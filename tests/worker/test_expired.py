@@ -13,7 +13,7 @@ from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.events import What
 from signoff.core.approvals.run import Run, RunState
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from worker.office import MARA, Office
 

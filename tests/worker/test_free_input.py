@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signoff.core.approvals.input_rules import InputRule
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import State
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import PayloadError

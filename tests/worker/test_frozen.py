@@ -16,7 +16,7 @@ from signoff.core.approvals.events import What
 from signoff.core.approvals.run import WHOLE_APP, Run, RunState
 from signoff.core.base.errors import Frozen
 from signoff.core.base.freezes import Freeze
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.working import TurnStopped
 from worker.office import AGENTS, Office
 

@@ -27,8 +27,8 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Fallback, Hold, InDoubt, Policy, Resume
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.holding import Holding
+from signoff.worker.adk.guard.guard import GuardPlugin
+from signoff.worker.adk.guard.holding import Holding
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker import shapes

@@ -14,7 +14,7 @@ import pytest
 
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.office import Office

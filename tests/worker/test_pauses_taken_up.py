@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from signoff.broker import stages
 from signoff.broker.ledger import audit
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt

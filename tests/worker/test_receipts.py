@@ -30,7 +30,7 @@ from signoff.core.approvals.moves import BreakGlass
 from signoff.core.approvals.parts import Glass
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import CannotSign
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import MARA, Office
 
 KEY = Key.generate()

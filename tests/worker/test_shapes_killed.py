@@ -19,7 +19,7 @@ from signoff.core.approvals.run import Run, RunState
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps
 from signoff.worker.adk.composites import is_composite
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.mortal import Life, require_nothing_lost, work

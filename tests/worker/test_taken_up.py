@@ -21,7 +21,7 @@ from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import LedgerError
 from signoff.core.policies.policy import InDoubt
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import AGENTS, MARA, Office
 
 

@@ -12,7 +12,7 @@ from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.policies.policy import InDoubt
 from signoff.worker import verification
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.verification import CallInDoubt, verify
 from worker.office import Office
 from worker.test_taken_up import CASES, _die, work_until_death

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval, Kind
-from signoff.core.approvals.inputs import Form
+from signoff.core.approvals.input.form import Form
 from signoff.core.base.dates import is_iso_date
 from signoff.core.base.errors import PayloadError
 from signoff.core.base.numbers import json_text

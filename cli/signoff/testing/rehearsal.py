@@ -26,15 +26,15 @@ from signoff.channels.pipeline.port import Kind, Message
 from signoff.channels.pipeline.route import Router
 from signoff.channels.tasks import Drain, drains
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.input_rules import InputRule
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.run import Run
 from signoff.core.base.hiding import Hidden
 from signoff.testing.channel import FakeChannel
 from signoff.testing.clock import VirtualClock
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.holding import Holding
+from signoff.worker.adk.guard.guard import GuardPlugin
+from signoff.worker.adk.guard.holding import Holding
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.executor import Executor

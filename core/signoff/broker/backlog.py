@@ -10,7 +10,7 @@ from typing import Final
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import from_us
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.metrics import Waiting
+from signoff.core.approvals.lists.metrics import Waiting
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 

@@ -297,7 +297,7 @@ class Decisions:
     async def _made(
         self, seen: Current, move: Move, actor: Actor, extras: Extras
     ) -> tuple[Change, Taken]:
-        """Return the change that makes a move, and what comes of it.
+        """Return the change that makes a move, and its outcome.
 
         Raises:
             ApprovalError: One of `REFUSALS`; nothing is to be done.

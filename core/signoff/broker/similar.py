@@ -9,7 +9,7 @@ from signoff.broker.ledger import listing
 from signoff.broker.ledger.change import similar_key
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.similar import Similar, answers, likeness
+from signoff.core.approvals.lists.similar import Similar, answers, likeness
 from signoff.core.policies.levels import Verdict
 
 _READ: Final = 50

@@ -25,8 +25,8 @@ from signoff.client.models import (
 from signoff.client.requests import Lines, Pages, Request, get, given, post, quoted
 from signoff.client.transports import AsyncTransport, Listing, Method, Transport
 from signoff.core.approvals.lifecycle import State
+from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.approvals.run import RunState
-from signoff.core.approvals.search_terms import Due, Sort, Status
 
 
 class Operations:

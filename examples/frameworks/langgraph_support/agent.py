@@ -17,7 +17,7 @@ def refund(order: str, amount: float) -> str:
 
 
 class Script(BaseChatModel):
-    """Asks for one refund, and then says what became of it."""
+    """Asks for one refund, and then reports the result."""
 
     @property
     def _llm_type(self) -> str:

@@ -21,7 +21,7 @@ def refund(order: str, amount: float) -> str:
 
 
 class Script(Model):
-    """Asks for one refund, and then says what became of it."""
+    """Asks for one refund, and then reports the result."""
 
     async def get_response(
         self, system_instructions: str | None, *args: Any, **more: Any

@@ -13,7 +13,7 @@ def refund(order: str, amount: float) -> str:
 
 
 def script(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Ask for one refund, and then say what became of it."""
+    """Ask for one refund, and then report the result."""
     last = messages[-1].parts[-1]
     if last.part_kind == "tool-return":
         return ModelResponse(parts=[TextPart(f"This is what I heard: {last.content}")])

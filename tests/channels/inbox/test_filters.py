@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from signoff.broker.ledger.listing import Place
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.filters import Wanted
-from signoff.core.approvals.search_terms import Due, Sort, Status
+from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60).map(str.strip)
 PLACES = st.builds(

@@ -13,7 +13,7 @@ from signoff.broker.grants import Grants
 from signoff.broker.ledger.rebuild import rebuild
 from signoff.broker.similar import count_similar, latest_similar
 from signoff.channels.inbox.settings import page_of
-from signoff.core.approvals.similar import Similar
+from signoff.core.approvals.lists.similar import Similar
 from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import GrantRules
 from visitor import Browser, forms_of

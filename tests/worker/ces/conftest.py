@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.ces import rules as process_rules
 from signoff.worker.ces.rules import Rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.worker.adk.apps import Apps
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.office import MARA, Office

@@ -34,7 +34,7 @@ from signoff.core.directory.people import Directory
 from signoff.core.policies.policy import Edits, InDoubt
 from signoff.worker import verification
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.agent_folders import app_names
 from signoff.worker.dispatch import MixedRuntime

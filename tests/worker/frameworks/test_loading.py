@@ -97,7 +97,7 @@ def test_each_framework_is_known(app: str) -> None:
 async def test_the_examples_play_a_script_without_a_key(
     worker_redis: EmbeddedRedis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """Each asks before it refunds, and says what became of it."""
+    """Each asks before it refunds, and reports the result."""
     if find_spec(NAMES[app]) is None:
         missing(NAMES[app], "make .venv/.dev")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -9,8 +9,8 @@ import pytest
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.events import What
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.lifecycle import Handoff
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import RunState
 from signoff.worker.adk_remote.settings import RemoteApp

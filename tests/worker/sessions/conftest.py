@@ -13,7 +13,7 @@ from signoff.broker.ledger.store import Store
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.core.directory.people import Directory
 from signoff.worker.adk.apps import Apps, session_service
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.runtime import AdkRuntime
 from signoff.worker.executor import Executor
 from worker.office import MARA, HandClock, Office

@@ -20,7 +20,7 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import What
 from signoff.core.approvals.lifecycle import Handoff
 from signoff.core.approvals.run import Run, RunState
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from worker.office import EXAMPLES, Office
 
 CONFERENCE = "Reimburse me $2500 for the conference"

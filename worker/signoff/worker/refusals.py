@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule, answer_of, rule_for
+from signoff.core.approvals.input.rules import InputRule, answer_of, rule_for
 from signoff.core.approvals.lifecycle import State
 from signoff.core.base.errors import InputRefused
 from signoff.core.base.text import brief

@@ -1,7 +1,7 @@
 """Which browsers of a person are notified: subscriptions to push services, as the ledger has them.
 
-They end after a while, and with the person's sessions: whoever is signed out everywhere is notified
-nowhere. A push service takes messages for a subscription only from who has our private key.
+They end after a while, and when the person signs out everywhere. A push service takes messages for
+a subscription only from a sender that has our private key.
 """
 
 from __future__ import annotations

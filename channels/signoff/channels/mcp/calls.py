@@ -118,7 +118,7 @@ class Calls:
         ends = loop.time() + self._wait
         while True:
             if (running := self._running.get(key)) is not None:
-                # It ends with the call, whoever waits for it.
+                # Cancelling one client that waits does not cancel the call.
                 if (answer := await asyncio.shield(running)) is not None:
                     return answer
                 continue

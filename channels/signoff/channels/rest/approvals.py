@@ -30,9 +30,9 @@ from signoff.core.access.scopes import Scope
 from signoff.core.approvals import moves
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.collaboration import Operator
+from signoff.core.approvals.lists.search import Search
+from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.approvals.moves import Actor, Move
-from signoff.core.approvals.search import Search
-from signoff.core.approvals.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE

@@ -18,7 +18,7 @@ from signoff.channels.rest.problems import not_found, responses
 from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.metrics import figures_of
+from signoff.core.approvals.lists.metrics import figures_of
 from signoff.core.directory.queues import QUEUE
 
 _LOOKED: Final = 1_000

@@ -1,4 +1,4 @@
-"""The routes of runs: giving an agent something to do, and what became of it."""
+"""The routes of runs: giving an agent something to do, and asking for the result."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from signoff.client import models
 from signoff.core.access.api_tokens import Access
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.lists.metrics import Figures, Waiting
 from signoff.core.approvals.masking import masked
-from signoff.core.approvals.metrics import Figures, Waiting
 from signoff.core.approvals.run import Run
 from signoff.core.approvals.voting import Vote
 from signoff.core.base.freezes import Freeze

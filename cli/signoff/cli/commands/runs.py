@@ -1,4 +1,4 @@
-"""`signoff run` and `signoff runs`: giving an agent something to do, and what became of it."""
+"""`signoff run` and `signoff runs`: giving an agent something to do, and showing the result."""
 
 from __future__ import annotations
 

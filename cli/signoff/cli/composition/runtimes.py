@@ -56,8 +56,8 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Ren
     """
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415 -- as above
     from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
-    from signoff.worker.adk.guard import GuardPlugin  # noqa: PLC0415
-    from signoff.worker.adk.holding import Holding  # noqa: PLC0415
+    from signoff.worker.adk.guard.guard import GuardPlugin  # noqa: PLC0415
+    from signoff.worker.adk.guard.holding import Holding  # noqa: PLC0415
     from signoff.worker.adk.runtime import AdkRuntime  # noqa: PLC0415
     from signoff.worker.adk.showing import json_shown_through, shown_through  # noqa: PLC0415
     from signoff.worker.adk_remote.runtime import RemoteRuntime  # noqa: PLC0415

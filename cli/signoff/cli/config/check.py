@@ -30,7 +30,8 @@ from signoff.cli.config.levels import check as levels_in
 from signoff.cli.config.people import check as people_in
 from signoff.cli.config.people import reference
 from signoff.cli.config.settings import Settings, source_of
-from signoff.core.approvals import input_rules, long_running
+from signoff.core.approvals.input import long_running
+from signoff.core.approvals.input import rules as input_rules
 from signoff.core.base.errors import ConditionError, ConfigError, NotCanonical
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.identity import mailbox

@@ -62,8 +62,8 @@ from signoff.cli.config.sources import (
 )
 from signoff.cli.config.started import provided
 from signoff.cli.config.toml_lines import line_of
-from signoff.core.approvals.input_rules import InputRule
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.base.hiding import Hidden
 from signoff.core.base.networks import is_loopback
 from signoff.core.directory.people import Directory, Person

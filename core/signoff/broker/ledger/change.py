@@ -16,9 +16,9 @@ from signoff.broker.monitoring import metrics, tracing
 from signoff.broker.work import Work, body_of, read_work
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
+from signoff.core.approvals.lists.similar import answers, likeness
 from signoff.core.approvals.parts import Origin
 from signoff.core.approvals.run import Run
-from signoff.core.approvals.similar import answers, likeness
 from signoff.core.base.model import stored_json
 from signoff.core.directory.people import identity_key
 from signoff.core.grants.grant import Grant

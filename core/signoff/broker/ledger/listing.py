@@ -15,8 +15,8 @@ from signoff.broker.ledger.change import requests_key
 from signoff.broker.ledger.ledger import Ledger, all_legible
 from signoff.broker.ledger.records import legible_approval, legible_grant, legible_run
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.lists.search_terms import Sort
 from signoff.core.approvals.run import Run
-from signoff.core.approvals.search_terms import Sort
 from signoff.core.directory.people import Person
 from signoff.core.grants.grant import Grant
 

@@ -30,7 +30,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.listing import Place
 from signoff.broker.ledger.records import read_approval
 from signoff.broker.ledger.store import to_us
-from signoff.core.approvals.search import text_of
+from signoff.core.approvals.lists.search import text_of
 
 BITS: Final = 768
 """Bits of a row: a text of 250 letters sets about a fifth of them."""
@@ -45,7 +45,7 @@ MARGIN: Final = timedelta(minutes=2)
 """What was opened less long ago may still be committed with an earlier time than another one."""
 
 _FEW: Final = 2_000
-"""More candidates than this are no help: whoever reads in order soon finds some."""
+"""With more candidates than this, reading the records in order finds some sooner."""
 
 _UNINDEXED: Final = 5_000
 _MOST_SLICES: Final = 24

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.inputs import (
+from signoff.core.approvals.input.form import (
     Form,
     GivenAnswer,
     read_form,

@@ -1,4 +1,4 @@
-"""What became of the cards of an approval: delivered, refused, found again, rewritten.
+"""The deliveries of an approval's cards: delivered, refused, found again, rewritten.
 
 A card is known by the key of who has it (`Asked.key`) and by its channel.
 """

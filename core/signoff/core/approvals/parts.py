@@ -363,7 +363,7 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], level_key: str) -
     cards = {(one.key, one.channel): one for one in asked}
     for one in fresh:
         was = cards.get((one.key, one.channel))
-        # A bundle is no card of this approval: whatever becomes of it, the others stay listed.
+        # A bundle is no card of this approval: the others stay listed when it ends.
         card = was.receipt if was is not None and not was.bundle else ""
         copies = (*was.copies, *filter(None, [card])) if was is not None else ()
         cards[one.key, one.channel] = one.model_copy(

@@ -165,7 +165,7 @@ class Card(Value):
         offer: How calls like it may be approved too.
         hides: Whether its policy hides some of it. A yes is a yes to that as well.
         similar: What the reader has decided about requests like it before, in a sentence; "" for
-            nothing. See `signoff.core.approvals.similar`.
+            nothing. See `signoff.core.approvals.lists.similar`.
     """
 
     approval: str

@@ -1,4 +1,4 @@
-"""What a server can say, and what comes of it: an error that says so, and never more than that."""
+"""Odd answers of a server end in an error that says so, and in nothing worse."""
 
 from __future__ import annotations
 

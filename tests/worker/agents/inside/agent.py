@@ -26,7 +26,7 @@ def give(to: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def root_script(turn: Turn) -> Reply:
-    """Hand everything to the clerk, and tell what came of it."""
+    """Hand everything to the clerk, and report the result."""
     if turn.tool_results:
         return json.dumps([dict(one.response) for one in turn.tool_results])
     return ToolCall("clerk", {"request": turn.user_text})

@@ -10,11 +10,11 @@ from google.genai import types
 from pydantic import JsonValue
 
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import (
+from signoff.core.approvals.input.long_running import LongRunning, result_of
+from signoff.core.approvals.input.rules import (
     InputRule,
 )
 from signoff.core.approvals.lifecycle import State
-from signoff.core.approvals.long_running import LongRunning, result_of
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.worker.adk.history import CONFIRMATION
 from signoff.worker.adk.questions import Request, is_node, matching

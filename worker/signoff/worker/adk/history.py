@@ -15,8 +15,8 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.lifecycle import State
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.base.errors import CallGone, DigestMismatch
 from signoff.core.payloads.digest import digest

@@ -18,7 +18,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.long_running import LongRunning, rule_for
+from signoff.core.approvals.input.long_running import LongRunning, rule_for
 from signoff.core.approvals.parts import INPUT, Kind
 
 NODE = "wf_tool_confirmation:"

@@ -9,8 +9,8 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.base.errors import SessionGone
 from signoff.worker.adk.answers import answer_part, request_part
 from signoff.worker.adk.foreign_answers import MARK

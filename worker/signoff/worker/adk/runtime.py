@@ -18,8 +18,8 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from signoff.core.approvals.approval import Approval, Handoff, State
-from signoff.core.approvals.input_rules import InputRule
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import SessionGone
 from signoff.worker.adk.apps import Apps
@@ -34,7 +34,7 @@ from signoff.worker.adk.composites import (
 )
 from signoff.worker.adk.edited import is_edited, question_anew
 from signoff.worker.adk.foreign_answers import MARK, require_ours
-from signoff.worker.adk.guard import GuardPlugin
+from signoff.worker.adk.guard.guard import GuardPlugin
 from signoff.worker.adk.history import (
     Invocation,
     agents_answered,

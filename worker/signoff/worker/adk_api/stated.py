@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from signoff.core.approvals.answers import form_of
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.inputs import Form
+from signoff.core.approvals.input.form import Form
 from signoff.core.approvals.masking import masked
 from signoff.core.approvals.parts import INPUT, Kind
 from signoff.core.base.text import brief, clean_text

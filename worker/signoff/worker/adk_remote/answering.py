@@ -11,9 +11,9 @@ from typing import Any
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff, State
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.approvals.parts import Kind
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ReceiptRefused, SessionGone, ToolInDoubt

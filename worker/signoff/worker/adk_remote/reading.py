@@ -9,11 +9,11 @@ from typing import Any
 from google.adk.events.event import Event
 
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import RemoteError
-from signoff.worker.adk.actual import about_code
 from signoff.worker.adk.composites import Remainder, ends_with_word, has_spoken, is_checkpoint
+from signoff.worker.adk.guard.actual import about_code
 from signoff.worker.adk.history import (
     Invocation,
     answered_ids,

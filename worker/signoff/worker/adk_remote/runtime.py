@@ -12,8 +12,8 @@ import structlog
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule
-from signoff.core.approvals.long_running import LongRunning
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.run import Run, Watch
 from signoff.core.base.errors import (
     AppNotFound,

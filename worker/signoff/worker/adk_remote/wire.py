@@ -12,9 +12,9 @@ from google.genai import types
 from pydantic import ValidationError
 
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule
+from signoff.core.approvals.input.long_running import LongRunning
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import State
-from signoff.core.approvals.long_running import LongRunning
 from signoff.core.base.errors import RemoteError
 from signoff.worker.adk.questions import is_request
 from signoff.worker.adk.replies import reply

@@ -15,8 +15,8 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event_actions import EventActions
 from google.adk.tools.base_tool import BaseTool
 
-from signoff.worker.adk.entering import copied
-from signoff.worker.adk.journals import first_id
+from signoff.worker.adk.guard.entering import copied
+from signoff.worker.adk.guard.journals import first_id
 from signoff.worker.ces import http
 from signoff.worker.ces.errors import CodeError, CodeFailed, SnapshotRefused
 from signoff.worker.ces.journal import Call, Journal, Outcome, frozen

@@ -19,8 +19,8 @@ from google.adk.agents.context import Context
 from signoff.broker.suspended import journals
 from signoff.core.base.errors import ToolInDoubt
 from signoff.core.base.freezes import Freeze
-from signoff.worker.adk.guard import GuardPlugin
-from signoff.worker.adk.journals import Journals, first_id, own_events
+from signoff.worker.adk.guard.guard import GuardPlugin
+from signoff.worker.adk.guard.journals import Journals, first_id, own_events
 from signoff.worker.ces.sandbox import Answer, Held
 from signoff.worker.ces.translate import is_plain
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.input_rules import InputRule
+from signoff.core.approvals.input.rules import InputRule
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.parts import Kind, Origin, ToolCall
 from signoff.core.approvals.run import Run

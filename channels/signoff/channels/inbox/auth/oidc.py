@@ -173,7 +173,7 @@ class OpenId:
             await self._ledger.commit_all([used])
             raise SignInError(_error_text(answer["error"]))
         try:
-            # A code is shown to the provider once, whatever comes of it.
+            # A code is shown to the provider once, also when that fails.
             await self._ledger.commit(used)
         except Conflict as error:
             raise SignInError("This sign-in was used already. Begin anew.") from error

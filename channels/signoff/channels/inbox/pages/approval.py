@@ -22,7 +22,7 @@ from signoff.channels.inbox.pages.views import Stage, View, may_see, view
 from signoff.channels.inbox.templating import Live
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
-from signoff.core.approvals.similar import Similar
+from signoff.core.approvals.lists.similar import Similar
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
 from signoff.core.grants.bounds import Seen, seen

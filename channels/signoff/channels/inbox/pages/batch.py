@@ -57,7 +57,7 @@ class Outcome:
     Attributes:
         path: Of its page; "" where there is none for this person.
         title: What it was about.
-        text: What became of it.
+        text: The result.
         done: Whether the answer counts.
     """
 
@@ -105,7 +105,7 @@ class BatchPages(Pages):
         )
 
     async def approve(self, request: Request) -> Response:
-        """Approve each of the calls that were shown, and say what became of it."""
+        """Approve each of the calls that were shown, and return the result."""
         visit, form = await self._auth.sent(request)
         shown = {
             name.removeprefix(_FIELD): digest
@@ -133,7 +133,7 @@ class BatchPages(Pages):
     async def _decided(
         self, person: Person, approval_id: str, digest: str, proof: Mapping[str, JsonValue]
     ) -> Outcome:
-        """Approve one call, if it is still the one that was shown, and say what became of it."""
+        """Approve one call, if it is still the one that was shown, and return the result."""
         seen = await self._found(person, approval_id)
         if seen is None:
             return Outcome("", approval_id, _NOBODYS)

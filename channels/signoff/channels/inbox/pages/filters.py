@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from signoff.broker.ledger.listing import Place
 from signoff.channels.inbox.forms import BadForm
-from signoff.core.approvals.search import Search
-from signoff.core.approvals.search_terms import Due, Sort, Status
+from signoff.core.approvals.lists.search import Search
+from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 
 _LONGEST: Final = 200
 

@@ -52,7 +52,7 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One card: to whom, by which channel, and what became of it."""
+    """One card: to whom, by which channel, and whether it was delivered."""
 
     who: str
     channel: str

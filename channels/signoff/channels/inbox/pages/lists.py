@@ -30,8 +30,8 @@ from signoff.channels.inbox.pages.views import may_see
 from signoff.channels.inbox.settings import ROOT
 from signoff.channels.inbox.templating import Live
 from signoff.core.approvals.approval import Approval
-from signoff.core.approvals.metrics import Waiting
-from signoff.core.approvals.search_terms import Sort, Status
+from signoff.core.approvals.lists.metrics import Waiting
+from signoff.core.approvals.lists.search_terms import Sort, Status
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable
 from signoff.core.cards.card import frozen_words, topic
 from signoff.core.directory.people import Directory, Person

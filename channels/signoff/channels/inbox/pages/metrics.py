@@ -14,7 +14,7 @@ from signoff.broker.backlog import ALL, summaries
 from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.pages.rows import When, queues_seen
 from signoff.core.approvals.approval import State
-from signoff.core.approvals.metrics import Came, Figures, Took, Waiting, figures_of
+from signoff.core.approvals.lists.metrics import Came, Figures, Took, Waiting, figures_of
 from signoff.core.base.durations import coarse
 from signoff.core.cards.card import one_line
 from signoff.core.directory.queues import QUEUE

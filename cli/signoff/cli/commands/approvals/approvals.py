@@ -13,7 +13,7 @@ import typer
 from signoff.cli.commands.approvals import moves, review
 from signoff.cli.commands.session import Json, person_of, with_decisions, write_json
 from signoff.cli.terminal import say
-from signoff.core.approvals.search_terms import Due, Sort, Status
+from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.base.errors import ApprovalError, PayloadError, SignoffError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def list_(
     async def work(decisions: Decisions) -> None:
         from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
         from signoff.broker.ledger.search_index import SearchIndex  # noqa: PLC0415
-        from signoff.core.approvals.search import Search  # noqa: PLC0415
+        from signoff.core.approvals.lists.search import Search  # noqa: PLC0415
 
         wanted = Search(
             q=search,

@@ -9,7 +9,7 @@ import typer
 from signoff.cli.commands.approvals.moves import CHANNEL
 from signoff.cli.commands.session import person_of, with_decisions
 from signoff.cli.terminal import say
-from signoff.core.approvals.search_terms import Status
+from signoff.core.approvals.lists.search_terms import Status
 from signoff.core.base.errors import ApprovalError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def _waiting(
     decisions: Decisions, person: Person, *, search: str, queue: str, tool: str
 ) -> list[Approval]:
     """Return what a person may approve with others now, the oldest first."""
-    from signoff.core.approvals.search import Search  # noqa: PLC0415 -- the domain
+    from signoff.core.approvals.lists.search import Search  # noqa: PLC0415 -- the domain
 
     wanted = Search(q=search, state=Status.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
     await decisions.roster.refresh()

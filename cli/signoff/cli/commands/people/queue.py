@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from signoff.broker.decisions import Decisions
     from signoff.core.approvals.approval import Approval
-    from signoff.core.approvals.metrics import Figures, Waiting
+    from signoff.core.approvals.lists.metrics import Figures, Waiting
     from signoff.core.directory.people import Directory
 
 app = typer.Typer(no_args_is_help=True, help="Pending approvals by queue and person.")
@@ -105,7 +105,7 @@ def figures(
     """Show decision times by queue, and outcomes."""
 
     async def work(decisions: Decisions) -> None:
-        from signoff.core.approvals.metrics import figures_of  # noqa: PLC0415
+        from signoff.core.approvals.lists.metrics import figures_of  # noqa: PLC0415
 
         found = figures_of(await decisions.ledger.decided(limit=limit))
         if as_json:

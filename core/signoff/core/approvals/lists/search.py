@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signoff.core.approvals.approval import Approval, State
+from signoff.core.approvals.lists.search_terms import Due, Status
 from signoff.core.approvals.masking import masked
-from signoff.core.approvals.search_terms import Due, Status
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 

@@ -22,7 +22,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import snapshots
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import State
-from signoff.worker.adk.agent_tools import is_agent
+from signoff.worker.adk.guard.agent_tools import is_agent
 from signoff.worker.adk.history import asked_for, original_call
 from signoff.worker.refusals import refusal
 from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed

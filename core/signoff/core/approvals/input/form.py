@@ -8,7 +8,7 @@ and holds the answer to the whole schema before it counts.
 - A boolean has no field: to approve is true, to reject is false. An object with a property such as
   ``approved: boolean`` is answered in the same way, and its ``reason`` takes the person's reason.
 - Where no schema is given, or one that cannot be used, any text or JSON is an answer. A yes or a
-  no alone is one too; `signoff.core.approvals.input_rules` says what the agent gets for it.
+  no alone is one too; `signoff.core.approvals.input.rules` says what the agent gets for it.
 """
 
 from __future__ import annotations

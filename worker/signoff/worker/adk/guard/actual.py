@@ -20,7 +20,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.suspended import arguments, snapshots
 from signoff.core.approvals.parts import Kind
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.declared import declared_by
+from signoff.worker.adk.guard.declared import declared_by
 from signoff.worker.adk.history import Confirmation, Invocation, original_call
 from signoff.worker.adk.questions import NODE, Request
 from signoff.worker.ces.seal import suspended_at

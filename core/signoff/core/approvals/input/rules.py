@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field, JsonValue
 
-from signoff.core.approvals.inputs import REASON_NAMES
+from signoff.core.approvals.input.form import REASON_NAMES
 from signoff.core.base.errors import ConditionError
 from signoff.core.base.model import Value
 from signoff.core.payloads.digest import require_canonical

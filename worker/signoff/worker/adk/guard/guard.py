@@ -40,8 +40,9 @@ from signoff.core.base.errors import (
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
-from signoff.worker.adk.actual import as_they_are, carrying, note_call
-from signoff.worker.adk.agent_tools import (
+from signoff.worker.adk.foreign_answers import require_ours
+from signoff.worker.adk.guard.actual import as_they_are, carrying, note_call
+from signoff.worker.adk.guard.agent_tools import (
     AsksInside,
     Inside,
     decided,
@@ -50,15 +51,12 @@ from signoff.worker.adk.agent_tools import (
     run_agent,
     run_decided,
 )
-from signoff.worker.adk.declared import declared_by
-from signoff.worker.adk.entering import Inner, copied, entry_of, stand_before
-from signoff.worker.adk.foreign_answers import require_ours
-from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
-from signoff.worker.adk.holding import Holding, held_again, hold
-from signoff.worker.adk.journals import Journals
-from signoff.worker.adk.nodes import watch_function_nodes
-from signoff.worker.adk.questions import NODE, has_run, is_node
-from signoff.worker.adk.suspension import (
+from signoff.worker.adk.guard.declared import declared_by
+from signoff.worker.adk.guard.entering import Inner, copied, entry_of, stand_before
+from signoff.worker.adk.guard.holding import Holding, held_again, hold
+from signoff.worker.adk.guard.journals import Journals
+from signoff.worker.adk.guard.nodes import watch_function_nodes
+from signoff.worker.adk.guard.suspension import (
     asked_by,
     code_of,
     hand_over,
@@ -66,6 +64,8 @@ from signoff.worker.adk.suspension import (
     stored,
     to_store,
 )
+from signoff.worker.adk.history import Invocation, beside, is_confirmed, original_call
+from signoff.worker.adk.questions import NODE, has_run, is_node
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
 from signoff.worker.turn_results import VALID_FOR, kept_result

@@ -1,0 +1,1 @@
+"""Many approvals at once: searched, listed, compared and counted."""
