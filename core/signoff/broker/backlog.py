@@ -1,4 +1,4 @@
-"""What waits, by queue and by person, as the command line, the API and the page show it."""
+"""Pending approvals by queue and by person, for the command line, the API and the page."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 
 ALL: Final = "all"
-"""What stands for everything that waits."""
+"""The name for all pending approvals."""
 
 _MOST: Final = 1_000
 
 
 def names_of(directory: Directory) -> list[str]:
-    """Return what can be looked at: everything, each queue, and each person."""
+    """Return the names of all lists: everything, each queue, and each person."""
     return [ALL, *(QUEUE + one for one in directory.queues), *(one.id for one in directory)]
 
 
 def names_for(directory: Directory, person_id: str) -> list[str]:
-    """Return what is a person's to look at: the queues that they are in, and what waits for them.
+    """Return the names of the lists for a person: their queues, and their own.
 
     Args:
         directory: The people and the queues.
-        person_id: Who.
+        person_id: The id of the person.
     """
     queues = directory.queues.values()
     return [*(QUEUE + one.name for one in queues if person_id in one.members), person_id]
 
 
 def name_of(directory: Directory, name: str) -> str:
-    """Return how a queue or a person is called in the lists; "" where there is none of this name.
+    """Return the name of the list of a queue or a person; "" if there is none.
 
     Args:
         directory: The people and the queues.
@@ -53,7 +53,7 @@ def name_of(directory: Directory, name: str) -> str:
 
 
 def index_of(name: str) -> str:
-    """Return the index of what `name_of` has named."""
+    """Return the index of a list that `name_of` returned."""
     if name == ALL:
         return "waiting"
     return name if name.startswith(QUEUE) else f"inbox:{name}"
@@ -65,15 +65,15 @@ async def summaries(
     *,
     keep: Callable[[Approval], bool] | None = None,
 ) -> tuple[list[Waiting], datetime]:
-    """Sum up what waits, and return the moment for which that holds (UTC).
+    """Summarise the pending approvals, and return the present (UTC).
 
-    How many wait and since when is exact, unless only some are to be kept; all else is read off
-    the 1,000 approvals that are due next.
+    Their number and age are exact, unless `keep` is given. Everything else is computed from the
+    1,000 approvals that are due next.
 
     Args:
         ledger: The ledger.
-        names: As `name_of` returns them. Of a person for whom nothing waits there is no row.
-        keep: Says of an approval whether it is counted; all are where it is None.
+        names: Names from `name_of`. A person without pending approvals has no row.
+        keep: Returns whether to count an approval; None counts all.
     """
     everything = ALL in names
     pending = await ledger.pending(limit=_MOST) if everything else await _together(ledger, names)
@@ -95,7 +95,7 @@ async def summaries(
 
 
 def _exact(row: Waiting, count: int, oldest: float | None) -> Waiting:
-    # What waits altogether is in the order of what is due.
+    # The index of all pending approvals is ordered by what is due, not by age.
     if row.name == ALL:
         return row.model_copy(update={"waiting": count})
     since = None if oldest is None else from_us(oldest)
@@ -103,7 +103,7 @@ def _exact(row: Waiting, count: int, oldest: float | None) -> Waiting:
 
 
 async def _together(ledger: Ledger, names: Iterable[str]) -> list[Approval]:
-    """Return what waits in several queues and for several people, each one once."""
+    """Return the pending approvals of several queues and people, each one once."""
     ids: dict[str, None] = {}
     for name in names:
         ids.update(dict.fromkeys(await ledger.store.members(index_of(name), limit=_MOST)))
@@ -111,12 +111,12 @@ async def _together(ledger: Ledger, names: Iterable[str]) -> list[Approval]:
 
 
 async def waiting(ledger: Ledger, name: str, *, limit: int) -> list[Approval]:
-    """Return what waits in a queue, for a person or altogether, the oldest first.
+    """Return pending approvals of a queue, a person or all, the oldest first.
 
     Args:
         ledger: The ledger.
-        name: As `name_of` returns it.
-        limit: The most to return; altogether it is those that are due next.
+        name: A name from `name_of`.
+        limit: The most to return. For all approvals, these are the ones due next.
     """
     found = await ledger.readable(await ledger.store.members(index_of(name), limit=limit))
     return sorted(found, key=lambda one: one.opened_at)

@@ -1,7 +1,7 @@
-"""The one place where a move on an approval is judged, committed, audited and answered.
+"""The one place that checks, commits and audits every move on an approval, and answers it.
 
-Every way in uses it: mail, Slack, the page, REST, the ADK API and the command line. A way in says
-who acts and how that is proven, and what they want; it gets one outcome to show.
+All channels use it: mail, Slack, the page, REST, the ADK API and the command line. A channel says
+who acts, how their identity is proven and what they want. It gets one outcome to show.
 """
 
 from __future__ import annotations
@@ -9,41 +9,48 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 import structlog
 from pydantic import JsonValue
 
 from signoff.broker.directory.absences import People
 from signoff.broker.directory.roster import Roster
-from signoff.broker.effects import moved
 from signoff.broker.freezes import Freezes
 from signoff.broker.grants import Grants
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Current, Ledger
 from signoff.broker.monitoring import metrics, tracing
-from signoff.broker.work import StaffPhase, TellMove
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event, What, with_details
-from signoff.core.approvals.moves import Actor, BreakGlass, Move
 from signoff.core.approvals.run import Watch
 from signoff.core.base.errors import (
     ApprovalError,
+    Conflict,
     DecisionRefused,
     GrantRefused,
     IllegalMove,
     NotAnApprover,
     PayloadError,
+    RecordUnreadable,
+    RunNotFound,
 )
 from signoff.core.directory.people import Directory, Person
 from signoff.core.grants.grant import Grant, grant_id
-from signoff.core.grants.moves import GiveGrant
 from signoff.core.routing.escalation import advance, is_due, pass_on
+
+if TYPE_CHECKING:
+    # Most commands only read the ledger, and do not need the models of moves.
+    from signoff.core.approvals.moves import Actor, BreakGlass, Move
+    from signoff.core.grants.moves import GiveGrant
 
 log = structlog.get_logger(__name__)
 
 REFUSALS: Final = (DecisionRefused, GrantRefused, IllegalMove, PayloadError)
-"""The errors by which a move is refused."""
+"""The errors that refuse a move."""
+
+OF_ONE: Final = (ApprovalError, RunNotFound, Conflict, RecordUnreadable)
+"""Errors about one approval, which do not stop the other decisions of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +58,10 @@ class Taken:
     """A move that was made.
 
     Attributes:
-        approval: As it stands after the move. After the first of two steps, or one vote of
-            several, it is still pending.
-        events: What the move did, as the audit has it.
-        grant: The grant that was given or revoked, if the move was about one.
+        approval: The approval after the move. After the first of two steps, or one vote of several,
+            it is still pending.
+        events: The events of the move, as in the audit.
+        grant: The grant that was given or revoked, if any.
     """
 
     approval: Approval
@@ -62,7 +69,7 @@ class Taken:
     grant: Grant | None = None
 
     def approval_or_raise(self) -> Approval:
-        """Return the approval as it stands after the move."""
+        """Return the approval after the move."""
         return self.approval
 
     def grant_or_raise(self) -> Grant:
@@ -74,29 +81,29 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A move that was refused; nothing was done, and the audit says so.
+    """A move that was refused. The refusal is in the audit, and nothing else has changed.
 
     Attributes:
-        approval: As it was.
-        error: Why; its message can be shown to the person who wanted the move.
+        approval: The unchanged approval.
+        error: The reason; its message can be shown to the person who tried the move.
     """
 
     approval: Approval
     error: ApprovalError
 
     def approval_or_raise(self) -> Approval:
-        """Raise the reason, for those who speak in exceptions."""
+        """Raise the error, for callers that use exceptions."""
         raise self.error
 
     def grant_or_raise(self) -> Grant:
-        """Raise the reason, for those who speak in exceptions."""
+        """Raise the error, for callers that use exceptions."""
         raise self.error
 
 
 Outcome = Taken | Refused
 
 OnCommit = Callable[[Change, Outcome], Awaitable[None]]
-"""Adds to the commit of an outcome, such as what people are told of it."""
+"""Adds to the commit of an outcome, such as messages about it."""
 
 
 def _never(error: ApprovalError) -> bool:
@@ -105,23 +112,23 @@ def _never(error: ApprovalError) -> bool:
 
 
 def always(error: ApprovalError) -> bool:
-    """Say that what came in is done with, whatever the move was refused for."""
+    """Acknowledge the incoming message after any refusal."""
     del error
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What goes along with a move.
+    """Options of a move.
 
     Attributes:
-        also: Committed with the move, such as the acknowledgement of what came in.
-        acknowledges: Says of a refusal whether `also` is committed with it too. Where it is not,
-            the same thing may be sent again, corrected.
-        on_commit: Adds to the commit of the move, or to that of its refusal.
-        watched: How the answerer looks on when the run goes on.
-        seen: The approval as it was just read. The commit fails if it has changed since, and is
-            then tried with a fresh one.
+        also: A change to commit with the move, such as the acknowledgement of a message.
+        acknowledges: Returns whether to commit `also` with a refusal too. If not, the same message
+            can be sent again with corrections.
+        on_commit: Adds to the commit of the move, or of its refusal.
+        watched: How the person who answers watches the run continue.
+        seen: The approval as just read. If it has changed since, the move is repeated with the
+            current one.
     """
 
     also: Change | None = None
@@ -135,14 +142,14 @@ NOTHING: Final = Extras()
 
 
 class Decisions:
-    """Makes moves.
+    """Makes moves on approvals.
 
     Args:
-        ledger: The truth.
+        ledger: The ledger.
         directory: The people.
 
     Attributes:
-        roster: The people as they are now.
+        roster: The current people.
     """
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
@@ -152,7 +159,7 @@ class Decisions:
 
     @property
     def directory(self) -> Directory:
-        """The people, as last read."""
+        """The people as last read."""
         return self.roster.directory
 
     @property
@@ -163,22 +170,22 @@ class Decisions:
     async def take(
         self, approval_id: str, move: Move, actor: Actor, extras: Extras = NOTHING
     ) -> Outcome:
-        """Make a move on an approval as it stands at that moment, or refuse it.
+        """Make a move on the current approval, or refuse it.
 
-        What the move does, or that it was refused, is one commit: with the audit, with the work
-        that follows and with what people are told.
+        The move or its refusal is one commit, together with the audit, the work that follows and
+        the messages to people.
 
         Args:
-            approval_id: Which.
-            move: What is wanted.
-            actor: Who wants it, as the channel has proven it.
-            extras: What goes along.
+            approval_id: The id of the approval.
+            move: The move.
+            actor: The person who makes it, and how the channel has proven their identity.
+            extras: Options of the move.
 
         Raises:
-            ApprovalNotFound: There is no such approval.
-            LeaseLost: What `also` acknowledges is held by somebody else.
-            Conflict: Others were faster each time; nothing was done.
-            LedgerError: It could not be committed; nothing was done.
+            ApprovalNotFound: The approval does not exist.
+            LeaseLost: Another process holds the item that `also` acknowledges.
+            Conflict: There was a conflict at each attempt; nothing was changed.
+            LedgerError: The commit failed; nothing was changed.
         """
         seen = [extras.seen] if extras.seen is not None else []
 
@@ -188,7 +195,7 @@ class Decisions:
                 return await self._taken(here, move, actor, extras)
 
         outcome = await self.ledger.decide_again(attempt)
-        if isinstance(move, BreakGlass) and isinstance(outcome, Taken):
+        if _breaks_glass(move) and isinstance(outcome, Taken):
             app = outcome.approval.origin.app
             log.critical("glass.broken", approval=approval_id, by=actor.by, why=move.reason)
             await Freezes(self.ledger).wake(app)
@@ -209,11 +216,11 @@ class Decisions:
         return taken
 
     async def check(self, approval_id: str, move: Move, actor: Actor) -> Outcome:
-        """Judge a move without making it; a refusal is audited as by `take`.
+        """Check a move without making it; a refusal is audited as in `take`.
 
         Raises:
-            ApprovalNotFound: There is no such approval.
-            LedgerError: It could not be judged, or the refusal could not be noted.
+            ApprovalNotFound: The approval does not exist.
+            LedgerError: The ledger could not be read, or the refusal could not be committed.
         """
         here = await self.ledger.current(approval_id)
         try:
@@ -231,18 +238,18 @@ class Decisions:
         *,
         wanted: str = "",
     ) -> Refused:
-        """Refuse what a channel has judged, such as an answer whose author is not proven.
+        """Record a refusal by a channel: for example, the sender of an answer is not proven.
 
         Args:
-            approval_id: About which approval.
-            error: Why.
-            actor: Who wanted it.
-            extras: What goes along.
-            wanted: The name of the move, "" where it is not known.
+            approval_id: The id of the approval.
+            error: The reason.
+            actor: Who tried the move.
+            extras: Options of the move.
+            wanted: The name of the move, "" if it is not known.
 
         Raises:
-            ApprovalNotFound: There is no such approval.
-            LedgerError: It could not be noted.
+            ApprovalNotFound: The approval does not exist.
+            LedgerError: The refusal could not be committed.
         """
         seen = [extras.seen] if extras.seen is not None else []
 
@@ -261,17 +268,17 @@ class Decisions:
     async def revoke(
         self, grant: str, reason: str, actor: Actor, extras: Extras = NOTHING
     ) -> Outcome:
-        """Revoke a grant: it decides no call any more.
+        """Revoke a grant, so that it decides no further calls.
 
         Args:
-            grant: Its id, or that of the approval it came from.
-            reason: Why.
-            actor: Who does.
-            extras: What goes along.
+            grant: The id of the grant, or of the approval that gave it.
+            reason: The reason.
+            actor: Who revokes it.
+            extras: Options of the move.
 
         Raises:
-            GrantNotFound: There is none.
-            LedgerError: It could not be committed; nothing was done.
+            GrantNotFound: The grant does not exist.
+            LedgerError: The commit failed; nothing was changed.
         """
 
         async def attempt() -> Outcome:
@@ -300,7 +307,7 @@ class Decisions:
         """Return the change that makes a move, and its outcome.
 
         Raises:
-            ApprovalError: One of `REFUSALS`; nothing is to be done.
+            ApprovalError: One of `REFUSALS`: the move is refused.
         """
         was, run, now = seen
         here, due, approval, events = await self._judged(seen, move, actor)
@@ -314,6 +321,8 @@ class Decisions:
         if events:
             after = (*due, *events)
             approval = self.ledger.sealed(approval, events)
+            from signoff.broker.effects import moved  # noqa: PLC0415 -- only moves need it
+
             moved(
                 change,
                 was,
@@ -323,13 +332,13 @@ class Decisions:
                 watched=extras.watched,
                 rotations=self.roster.rotations,
             )
-        if isinstance(move, GiveGrant):
+        if _gives_grant(move):
             grant, given = await self._given(move, approval, actor, now)
             given = with_details(given, details)
             change.put(grant, was=None).note(given)
             events = (*events, *given)
         if move.in_time and here.state is State.PENDING and not here.stays_open:
-            # The clock goes on between the reading and the commit; the commit looks again.
+            # The deadline may pass between the read and the commit, so the commit checks it again.
             change.before(here.deadline)
         if move.in_time and here.state is State.PENDING:
             change.before(here.window)
@@ -341,9 +350,9 @@ class Decisions:
         return change, taken
 
     async def _judged(self, seen: Current, move: Move, actor: Actor) -> _Judged:
-        """Make a move of where an approval stands by now, whether or not a timer has run."""
+        """Make a move on an approval after its due changes, even if no timer has made them yet."""
         was, _, now = seen
-        if is_due(was, now) or isinstance(move, BreakGlass):
+        if is_due(was, now) or _breaks_glass(move):
             await self.roster.refresh()
         roster, who = self.roster, actor.who
         if isinstance(who, Person) and roster.directory.get(who.id) is None:
@@ -356,29 +365,31 @@ class Decisions:
     async def _given(
         self, move: GiveGrant, approval: Approval, actor: Actor, now: datetime
     ) -> tuple[Grant, tuple[Event, ...]]:
-        """Return the grant that a move gives, of which an approval gives one.
+        """Return the grant that a move gives; an approval can give one grant.
 
         Raises:
-            GrantRefused: It may not be given.
+            GrantRefused: The grant may not be given.
         """
         name = grant_id(approval.id)
         if await self.ledger.raw(f"grant:{name}") is not None:
             raise GrantRefused(
-                f"Approval {approval.id} has given the grant {name} already. "
-                "Give another one with the next call."
+                f"Approval {approval.id} has already given the grant {name}. "
+                "Give another grant with the next call."
             )
         return move.grant(approval, actor, now)
 
     async def _pass_on(
         self, change: Change, approval: Approval, now: datetime
     ) -> tuple[Approval, tuple[Event, ...]]:
-        """Go on to the next phase; where it has nobody to ask, `route` asks the default."""
+        """Go on to the next phase; if nobody can be asked there, `route` asks the default."""
         await self.roster.refresh()
         roster = self.roster
         went = pass_on(approval, roster.directory, now=now, rotations=roster.rotations.known)
         if went is not None:
             return went
         log.error("decisions.phase_without_people", approval=approval.id)
+        from signoff.broker.work import StaffPhase  # noqa: PLC0415 -- only moves need it
+
         change.send(StaffPhase(approval=approval.id, level_key=approval.level_key))
         return approval, ()
 
@@ -395,7 +406,7 @@ class Decisions:
         refused = Refused(approval, error)
         ends = extras.acknowledges(error)
         if not ends and await self._was_done(extras.also):
-            # The same thing came before, and was taken then.
+            # The same message came before and was accepted.
             return refused
         change = _changes_of(extras) if ends else Change()
         more = {**actor.details, **wanted}
@@ -417,25 +428,37 @@ class Decisions:
         return refused
 
     async def _was_done(self, also: Change | None) -> bool:
-        """Say whether what was to be committed along is there: the same thing came before."""
+        """Say whether the new records of `also` exist, because the same message came before."""
         keys = [] if also is None else also.new_records
         return any([await self.ledger.raw(key) is not None for key in keys])
 
 
 class _Judged(NamedTuple):
-    """A move, made of where an approval stands by now.
+    """A move, made after all due changes of the approval.
 
     Attributes:
-        here: The approval after what was due.
-        due: What was due.
+        here: The approval after the due changes.
+        due: The events of the due changes.
         after: The approval after the move.
-        events: What the move did.
+        events: The events of the move.
     """
 
     here: Approval
     due: tuple[Event, ...]
     after: Approval
     events: tuple[Event, ...]
+
+
+def _breaks_glass(move: Move) -> TypeGuard[BreakGlass]:
+    from signoff.core.approvals.moves import BreakGlass  # noqa: PLC0415 -- only moves need it
+
+    return isinstance(move, BreakGlass)
+
+
+def _gives_grant(move: Move) -> TypeGuard[GiveGrant]:
+    from signoff.core.grants.moves import GiveGrant  # noqa: PLC0415 -- only moves need it
+
+    return isinstance(move, GiveGrant)
 
 
 def _wanted(move: Move) -> dict[str, JsonValue]:
@@ -447,6 +470,8 @@ def _changes_of(extras: Extras) -> Change:
 
 
 def _announce(change: Change, approval: Approval, events: Iterable[Event]) -> None:
-    """Add to a change that `route` tells of a move the others who have to hear of it."""
+    """Add work to a change: `route` tells other people about a move."""
+    from signoff.broker.work import TellMove  # noqa: PLC0415 -- only moves need it
+
     for event in events:
         change.send(TellMove.of(event, version=approval.version))

@@ -96,7 +96,7 @@ def contents(signed: str) -> tuple[dict[str, Any], bytes]:
     header, payload, _ = _parts(signed)
     found = json.loads(_bytes(header))
     if not isinstance(found, dict):
-        raise ValueError("its header is no JSON object")  # noqa: TRY004 -- of the text, not of a type
+        raise ValueError("its header is not a JSON object")  # noqa: TRY004 -- of the text, not of a type
     return found, _bytes(payload)
 
 

@@ -1,4 +1,4 @@
-"""What follows from a move: who is told, which cards are rewritten, which work goes on."""
+"""The effects of a move: messages, rewritten cards, and work that continues the run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.run import Run, RunState, Watch
 from signoff.core.policies.policy import Resume
 
-Cards = Callable[[Change, Approval], tuple[Approval, tuple[Event, ...]]]
-"""Adds the cards of the present level to a change; returns the approval with them, and events."""
+Cards = Callable[[Change, Approval, Milestone | None], tuple[Approval, tuple[Event, ...]]]
+"""Adds the cards of the present level, and messages to people who do not decide, to a change.
+
+Returns the approval with the cards, and events.
+"""
 
 
 def moved(
@@ -43,17 +46,18 @@ def moved(
     watched: Watch = Watch.NO,
     cards: Cards | None = None,
 ) -> Change:
-    """Add a move of an approval to a change, and what follows from it.
+    """Add a move of an approval and its effects to a change.
 
     Args:
-        change: Added to.
-        was: The approval before.
-        after: The approval after.
-        events: What has happened.
-        run: Its run, before.
+        change: The change to extend.
+        was: The approval before the move.
+        after: The approval after the move.
+        events: The events of the move.
+        run: The run before the move.
         rotations: The rotations of the queues.
-        watched: How the answerer looks on when the run goes on.
-        cards: Makes the cards of a level that begins, in this change; else the stage `route` does.
+        watched: How the person who answers watches the run continue.
+        cards: Adds the cards and messages of a level that starts to this change. None leaves them
+            to the stage `route`.
     """
     if was.state is not State.PENDING:
         return change.put(after, was=was).note(events)
@@ -66,16 +70,16 @@ def moved(
     if is_short(was, after):
         change.send(AskOthers(approval=after.id, level_key=after.level_key))
     if cards is not None and here:
-        after, asked = cards(change, after)
+        after, asked = cards(change, after, milestone_of(was, after))
         events = (*events, *asked)
     return _note_asked(change.put(after, was=was).note(events), was, after, rotations)
 
 
 def follow(change: Change, was: Approval, after: Approval, *, rotations: RotationKeeper) -> Change:
-    """Add to a change that writes an approval what follows where it is still open.
+    """Add the effects on an approval that is still open to the change that writes it.
 
-    The stage `route` delivers the cards of a level that begins, or of whose turn it is, and the
-    reminders; the cards of those who cannot answer any more say so.
+    The stage `route` delivers reminders and the cards of a new level or of the next person in turn.
+    Cards of people who can no longer answer are rewritten.
     """
     return _note_asked(_follow(change, was, after, route=True), was, after, rotations)
 
@@ -83,9 +87,10 @@ def follow(change: Change, was: Approval, after: Approval, *, rotations: Rotatio
 def _note_asked(
     change: Change, was: Approval, after: Approval, rotations: RotationKeeper
 ) -> Change:
-    """Note who was asked in the queues of a level that begins; the approval is written first.
+    """Record who was asked in the queues of a level that starts.
 
-    An entry of an index goes with the record that a change writes.
+    The change must write the approval first, because an index entry belongs to the last record that
+    a change writes.
     """
     if after.level_key != was.level_key and after.since is not None:
         rotations.take(change, after.seats_here, now=after.since)
@@ -98,11 +103,11 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
     ):
         votes = len(after.ballot.votes)
         change.send(AskLevel(approval=after.id, level_key=after.level_key, votes=votes))
-    began, changed = after.level_key != was.level_key, _looks(after) != _looks(was)
-    could, may = was.approvers, after.approvers
+    began, may, stay = after.level_key != was.level_key, after.approvers, list[Asked]()
     for asked in after.asked:
-        left = asked.is_for(could - may, was.level_key)
-        if began and left and not asked.problem:
+        if asked.problem:
+            continue
+        if began and asked.is_for(was.approvers - may, was.level_key):
             change.send(
                 CloseLevel(
                     channel=asked.channel,
@@ -111,25 +116,27 @@ def _follow(change: Change, was: Approval, after: Approval, *, route: bool) -> C
                     level_key=asked.level_key,
                 )
             )
-            continue
-        stays = asked.is_for(may, after.level_key)
-        if changed and stays and asked.receipt and not asked.problem:
+        elif asked.receipt and asked.is_for(may, after.level_key):
+            stay.append(asked)
+    if stay and _looks(after) != _looks(was):
+        for asked in stay:
             rewrite(change, after, asked)
     if after.reminded > was.reminded:
         change.send(Remind(approval=after.id, level_key=after.level_key, nth=after.reminded))
-    announce(change, after, milestone_of(was, after))
+    if route:
+        announce(change, after, milestone_of(was, after))
     return change
 
 
 def _looks(approval: Approval) -> tuple[object, ...]:
-    """Return what an open card shows and what can change."""
+    """Return the parts of an approval that can change and that its open cards show."""
     ballot = approval.ballot
     votes = (ballot.yes, ballot.no, ballot.awaited, ballot.need)
     return approval.claimed, approval.comments, approval.deadline, approval.level, votes
 
 
 def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
-    """Add to a change that an open card is written anew, as it is then; once for each version."""
+    """Add work to a change: rewrite an open card, once for each version of the approval."""
     change.send(
         UpdateCard(
             channel=asked.channel,
@@ -142,10 +149,10 @@ def rewrite(change: Change, approval: Approval, asked: Asked) -> None:
 
 
 def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Watch.NO) -> None:
-    """Add to a change what follows from the end of an approval.
+    """Add the effects of the end of an approval to a change.
 
-    Every copy of its card is told, and the run is resumed: when its whole pause is answered, or,
-    where the terms say so, with each answer.
+    All its cards are updated. The run resumes when its whole pause is answered or, if the terms say
+    so, with each answer.
     """
     each = approval.terms is not None and approval.terms.resume is Resume.EACH
     after = run.answered(approval.id, each=each)
@@ -159,13 +166,13 @@ def settle(change: Change, approval: Approval, run: Run, *, watched: Watch = Wat
 
 
 def open_approval(change: Change, approval: Approval, events: Iterable[Event]) -> Change:
-    """Add a new approval to a change; the stage `route` asks about it."""
+    """Add a new approval to a change, for the stage `route` to ask about."""
     change.put(approval, was=None).note(events)
     return change.send(RouteApproval(approval=approval.id))
 
 
 def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> None:
-    """Add to a change that those who decided, and the requester, are told of the call's result."""
+    """Add work to a change: tell the deciders and the requester the result of the call."""
     for asked in told_of_decision(approval):
         change.send(
             ReportResult(
@@ -177,7 +184,7 @@ def tell_result(change: Change, approval: Approval, *, remarks: str = "") -> Non
 
 
 def tell_failure(change: Change, approval: Approval, problem: str) -> None:
-    """Add to a change that those who decided, and the requester, are told that the call failed."""
+    """Add work to a change: tell the deciders and the requester that the call failed."""
     for asked in told_of_decision(approval):
         change.send(
             ReportFailure(
@@ -189,7 +196,7 @@ def tell_failure(change: Change, approval: Approval, problem: str) -> None:
 
 
 def told_of_decision(approval: Approval) -> list[Asked]:
-    """Return the cards of those who decided, and those in places that all can see."""
+    """Return the card of the person who decided, and the common cards."""
     if approval.decision is None or not approval.decision.by:
         return []
     theirs = {approval.decision.by, ""}
@@ -197,7 +204,7 @@ def told_of_decision(approval: Approval) -> list[Asked]:
 
 
 def tell_outcome(change: Change, approval: Approval) -> None:
-    """Add to a change that everybody who was asked, or is informed, is told how it ended."""
+    """Add work to a change: tell all people who were asked or are informed how it ended."""
     for asked in approval.asked:
         if not asked.problem:
             change.send(CloseCard(channel=asked.channel, approval=approval.id, person=asked.key))
@@ -212,9 +219,9 @@ def announce(
     remarks: str = "",
     problem: str = "",
 ) -> None:
-    """Add to a change that `route` tells those who do not decide what has happened, if anything.
+    """Add work to a change: `route` tells people who do not decide about a milestone, if any.
 
-    Calls that were decided without asking anybody are in the audit alone.
+    Calls that were decided without asking anybody are only in the audit.
     """
     if milestone is None or approval.since is None:
         return
@@ -231,9 +238,9 @@ def announce(
 
 
 def send_work(change: Change, run: Run) -> Change:
-    """Add to a change the work that a run in its present state waits for.
+    """Add the next work of a run, according to its state, to a change.
 
-    While the work is still there, this puts in nothing: its id is a function of the run.
+    It adds nothing while this work is still in the outbox, because its id depends on the run only.
     """
     match run.state:
         case RunState.QUEUED:

@@ -1,14 +1,13 @@
 """Freezes in the ledger: `signoff freeze` and `signoff thaw`.
 
-All of them are one record. The commit that notes a tool as started looks at it, so no tool starts
-once a freeze is acknowledged.
+All freezes are one record. The commit that records the start of a tool checks it, so no tool starts
+after a freeze was acknowledged.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -16,7 +15,6 @@ import structlog
 from pydantic import JsonValue, TypeAdapter
 
 from signoff.broker import stages
-from signoff.broker.effects import rewrite
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible
@@ -29,23 +27,23 @@ KEY: Final = "freezes"
 
 _RECORD: Final = TypeAdapter(tuple[Freeze, ...])
 _CARDS: Final = 100
-"""Approvals whose cards are rewritten by one commit."""
+"""Approvals whose cards are rewritten in one commit."""
 
 Also = Callable[[str], Change | None]
-"""Returns what must happen in the same commit, given the id of a freeze; None for nothing."""
+"""Returns a change to commit together with a freeze, given its id; None for nothing."""
 
 log = structlog.get_logger(__name__)
 
 
 def _nothing_else(_: str) -> None:
-    """Return nothing that must happen too."""
+    """Commit nothing else."""
 
 
 def read_freezes(record: tuple[int, str] | None) -> tuple[Freeze, ...]:
-    """Return the freezes that a record holds, the oldest first; none where there is no record.
+    """Return the freezes in a record, the oldest first; none if there is no record.
 
     Raises:
-        RecordUnreadable: It does not hold what this version can read.
+        RecordUnreadable: This version cannot read it.
     """
     return legible(_RECORD, KEY, record, ())
 
@@ -54,25 +52,20 @@ class Freezes:
     """Freezes and thaws.
 
     Args:
-        ledger: Where they are kept.
+        ledger: The ledger.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def all(self) -> tuple[Freeze, ...]:
-        """Return what is frozen, the oldest freeze first.
+        """Return the freezes, the oldest first.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
             RecordUnreadable: A newer version of Signoff has written it.
         """
-        return (await self.all_now())[0]
-
-    async def all_now(self) -> tuple[tuple[Freeze, ...], datetime]:
-        """Return what is frozen, and the present, in one round trip; see `all`."""
-        (record,), now = await self._ledger.store.read_now([KEY])
-        return read_freezes(record), now
+        return read_freezes(await self._ledger.raw(KEY))
 
     async def freeze(
         self,
@@ -84,29 +77,29 @@ class Freezes:
         more: Mapping[str, JsonValue] | None = None,
         also: Also = _nothing_else,
     ) -> Freeze:
-        """Stop tools from this moment on, and have the open cards say so.
+        """Stop tools from now on, and show this on the open cards.
 
         Args:
-            app: The app whose tools are stopped; "" for those of all apps.
+            app: The app whose tools are stopped; "" for all apps.
             tool: The tool; "" for all.
             by: Who freezes them.
-            why: Why.
-            more: How, for the audit.
-            also: Returns what must happen in the same commit, given the id of the freeze.
+            why: The reason.
+            more: Details for the audit.
+            also: Returns a change to commit together with the freeze, given its id.
 
         Raises:
             FreezeRefused: They are frozen already, or there is no reason.
-            LedgerError: It could not be committed; nothing is frozen.
+            LedgerError: The commit failed; nothing is frozen.
         """
         if not why.strip():
-            raise FreezeRefused("Say why. Everybody who is asked reads it.")
+            raise FreezeRefused("A freeze needs a reason, which everybody who is asked can read.")
 
         async def attempt() -> Freeze:
             record = await self._ledger.raw(KEY)
             now, freezes = await self._ledger.now(), read_freezes(record)
             for one in freezes:
                 if one.place == (app, tool):
-                    raise FreezeRefused(f"{one.by} has frozen {one.stops} already: {one.why}.")
+                    raise FreezeRefused(f"{one.by} has already frozen {one.stops}: {one.why}.")
             made = Freeze(
                 id=f"fz_{secrets.token_hex(6)}", app=app, tool=tool, by=by, why=why.strip(), at=now
             )
@@ -129,19 +122,19 @@ class Freezes:
         more: Mapping[str, JsonValue] | None = None,
         also: Also = _nothing_else,
     ) -> Freeze:
-        """Let tools start again, and what was held go on.
+        """Let tools start again, and resume the runs that were held.
 
         Args:
-            app: As it was frozen.
-            tool: As it was frozen.
+            app: The app of the freeze.
+            tool: The tool of the freeze.
             by: Who thaws them.
-            why: Why.
-            more: How, for the audit.
+            why: The reason.
+            more: Details for the audit.
             also: As for `freeze`.
 
         Raises:
             FreezeRefused: They are not frozen.
-            LedgerError: It could not be committed; they stay frozen.
+            LedgerError: The commit failed; they stay frozen.
         """
 
         async def attempt() -> Freeze:
@@ -164,15 +157,15 @@ class Freezes:
         return was
 
     async def wake(self, app: str = "") -> None:
-        """Have runs that are held looked at now, not within a minute.
+        """Make held runs continue at once; otherwise they are checked within a minute.
 
         Args:
-            app: Of which app; "" for all.
+            app: The app; "" for all.
         """
         found = [stages.run(app), stages.resume(app)] if app else await self._stages()
         if found:
             await self._ledger.store.script("wake", self._ledger.store.now_ms(), *found)
-            await self._ledger.ring_overdue()
+            await self._ledger.look()
 
     async def _stages(self) -> list[str]:
         starts = (stages.run(""), stages.resume(""))
@@ -191,7 +184,7 @@ class Freezes:
         await self._ledger.commit(change.note([event]))
 
     async def _rewrite_cards(self, freeze: Freeze) -> None:
-        """Have the open cards written anew that a freeze is about."""
+        """Rewrite the open cards of the approvals that a freeze covers."""
         waiting = iter(
             one
             for one in await self._ledger.pending()
@@ -202,6 +195,8 @@ class Freezes:
 
 
 def _cards_of(approvals: Sequence[Approval]) -> Change:
+    from signoff.broker.effects import rewrite  # noqa: PLC0415 -- only freezing needs it
+
     change = Change()
     for approval in approvals:
         for asked in approval.asked:

@@ -1,4 +1,4 @@
-"""Grants in the ledger: looked up, and used. `Decisions` gives and revokes them."""
+"""Looks up and uses grants in the ledger; `Decisions` gives and revokes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime
 
 import structlog
 
-from signoff.broker.effects import settle
 from signoff.broker.ledger.change import Change, scope_key
 from signoff.broker.ledger.ledger import Ledger, all_legible
 from signoff.broker.ledger.records import legible_grant
@@ -21,28 +20,28 @@ from signoff.core.policies.policy import Terms
 log = structlog.get_logger(__name__)
 
 Rules = Callable[[Approval, datetime], tuple[Terms, Collection[str]]]
-"""Returns by which terms a call would be asked about now, and the ids of those asked first."""
+"""Returns the terms that a call would have now, and the ids of the people to ask first."""
 
 Told = Callable[[Change, Approval, Grant], None]
-"""Adds to a change what the person who has given a grant is told of its use."""
+"""Adds a message about the use of a grant, for the person who gave it, to a change."""
 
 
 class Grants:
-    """Looks grants up, and decides by them.
+    """Looks up grants, and decides calls by them.
 
     Args:
-        ledger: Where they are.
+        ledger: The ledger.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def get(self, grant: str) -> Grant:
-        """Return one grant, by its id or that of the approval it came from.
+        """Return a grant by its id or the id of the approval that gave it.
 
         Raises:
-            GrantNotFound: There is none.
-            RecordUnreadable: It does not hold what this version can read.
+            GrantNotFound: The grant does not exist.
+            RecordUnreadable: This version cannot read it.
         """
         name = grant_id(grant) if grant.startswith("ap_") else grant
         record = await self._ledger.raw(f"grant:{name}")
@@ -56,7 +55,7 @@ class Grants:
         return await self._existing(ids)
 
     async def uses(self, grant: Grant) -> list[Approval]:
-        """Return the approvals that a grant has decided, the first use first."""
+        """Return the approvals that a grant has decided, the earliest first."""
         return await self._ledger.approvals(await self._ledger.store.members(f"uses:{grant.id}"))
 
     async def decide(
@@ -68,21 +67,21 @@ class Grants:
         also: Change | None = None,
         told: Told | None = None,
     ) -> Approval | None:
-        """Decide a call that nobody has been asked about by a grant, if one covers it.
+        """Decide a call by a grant that covers it, before anybody is asked.
 
-        A use is taken in the commit of the decision it makes: with any number of processes a grant
-        decides as many calls as it is for, and none after its end by the clock of the ledger.
+        The use is counted in the commit of the decision. So a grant never decides more calls than
+        it allows, or any after its expiry by the ledger's clock, however many processes use it.
 
         Args:
-            approval_id: The call.
-            rules: By which it would be asked about.
+            approval_id: The id of the call's approval.
+            rules: Returns the terms of the call.
             directory: The people.
-            also: What must happen in the same commit.
-            told: Adds to the commit of the first and of the last use what the giver is told, about
-                the approval that the grant came from.
+            also: A change to commit together with the decision.
+            told: Adds a message to the giver to the commits of the first and the last use. It is
+                about the approval that gave the grant.
 
         Returns:
-            The approval, decided; None where no grant covers it.
+            The decided approval, None if no grant covers it.
         """
 
         async def attempt() -> Approval | None:
@@ -101,6 +100,8 @@ class Grants:
                 change = Change() if also is None else also.copy()
                 approval = self._ledger.sealed(approval, events)
                 change.put(approval, was=was).put(after, was=grant).note(events)
+                from signoff.broker.effects import settle  # noqa: PLC0415 -- only uses need it
+
                 settle(change.before(grant.expires_at).before(was.window), approval, run)
                 if told is not None and (after.used == 1 or not after.left):
                     told(change, await self._ledger.approval(grant.approval), after)
@@ -112,7 +113,7 @@ class Grants:
         return await self._ledger.decide_again(attempt)
 
     async def _covering(self, approval: Approval, now: datetime) -> list[Grant]:
-        """Return the grants for such calls that have not expired, the next to expire first."""
+        """Return the unexpired grants for such calls, the next to expire first."""
         origin = approval.origin
         key = scope_key(origin.app, approval.call.name, origin.user)
         return await self._existing(await self._ledger.store.above(key, to_ms(now)))

@@ -160,5 +160,5 @@ def keys_text(keys: Iterable[Key]) -> str:
 def _object(text: str) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 -- of the text, not of a type
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 -- of the text, not of a type
     return found

@@ -1,4 +1,4 @@
-"""What people have decided before about requests like one: counted and read from an index."""
+"""Earlier decisions of a person about similar requests: counted and read from an index."""
 
 from __future__ import annotations
 
@@ -16,32 +16,37 @@ _READ: Final = 50
 
 
 async def count_similar(ledger: Ledger, wanted: Sequence[tuple[str, Approval]]) -> list[Similar]:
-    """Return how many requests like some ones their people have decided.
+    """Count, for pairs of a person and an approval, the similar requests that the person decided.
 
-    However many that are, it takes one round trip and reads none of them.
+    It takes one round trip for any number of requests, and reads none of them.
 
     Args:
         ledger: The ledger.
-        wanted: Ids of people, each with the approval that they look at.
+        wanted: Ids of people, each with the approval that the person views.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    able = [(person, one) for person, one in wanted if person and likeness(one)]
-    keys = [similar_key(person, one, rejected=no) for person, one in able for no in (False, True)]
+    able = [bool(person and likeness(one)) for person, one in wanted]
+    keys = [
+        similar_key(person, one, rejected=no)
+        for (person, one), has in zip(wanted, able, strict=True)
+        if has
+        for no in (False, True)
+    ]
     counts = iter([count for count, _ in await ledger.store.extents(keys)])
     found = []
-    for pair in wanted:
-        decided, rejected = (next(counts), next(counts)) if pair in able else (0, 0)
-        # It is not like itself.
-        own = answers(pair[1]).get(pair[0])
+    for (person, one), has in zip(wanted, able, strict=True):
+        decided, rejected = (next(counts), next(counts)) if has else (0, 0)
+        # The approval itself does not count.
+        own = answers(one).get(person)
         rejected -= own is Verdict.REJECT
         found.append(Similar(decided - (own is not None) - rejected, rejected))
     return found
 
 
 async def latest_similar(ledger: Ledger, person: str, approval: Approval) -> list[Approval]:
-    """Return the last fifty requests like one that a person has decided, the newest first.
+    """Return the last fifty similar requests that a person has decided, the newest first.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

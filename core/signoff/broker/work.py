@@ -1,12 +1,11 @@
 """The work in the outboxes: one model for each kind, with its stage and its id.
 
-The id of an item is a function of its cause, so that the same cause puts the same work in once,
-and a message that is delivered twice carries the same name both times.
+The id of an item is derived from its cause, so that the same cause adds the same work only once. A
+message that is delivered twice has the same id both times.
 """
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
@@ -35,7 +34,7 @@ class _Work(Value):
     @property
     @abstractmethod
     def id(self) -> str:
-        """A function of its cause."""
+        """The id, which is derived from the cause."""
 
 
 # -- route -------------------------------------------------------------------------------------
@@ -57,7 +56,7 @@ class _Routing(_Work):
 
 
 class RouteApproval(_Routing):
-    """Choose whom to ask about an approval that was opened."""
+    """Choose the approvers of an approval that was opened."""
 
     work: Literal["route_approval"] = "route_approval"
 
@@ -68,7 +67,7 @@ class RouteApproval(_Routing):
 
 
 class ApproveEdit(_Routing):
-    """Approve a call that its approver has written, or ask the people if that does not count."""
+    """Approve a call that its approver has proposed, or ask people if that is not possible."""
 
     work: Literal["approve_edit"] = "approve_edit"
 
@@ -83,7 +82,7 @@ class AskLevel(_Routing):
 
     Attributes:
         level_key: The level; see `Asked.level_key`.
-        votes: How many votes there are: in a sequence each vote lets the next person be asked.
+        votes: The number of votes; in a sequence, each vote leads to the next person.
     """
 
     work: Literal["ask_level"] = "ask_level"
@@ -97,11 +96,11 @@ class AskLevel(_Routing):
 
 
 class Remind(_Routing):
-    """Remind those at a level whose answer is awaited.
+    """Remind the approvers of a level who have not answered.
 
     Attributes:
         level_key: The level.
-        nth: Which reminder of this level it is, from 1.
+        nth: The number of the reminder at this level, from 1.
     """
 
     work: Literal["remind"] = "remind"
@@ -115,7 +114,7 @@ class Remind(_Routing):
 
 
 class AskOthers(_Routing):
-    """Ask by another channel, at the next level, or the default: nobody at a level was reached.
+    """Ask by another channel, at the next level, or the default: too few people can answer.
 
     Attributes:
         level_key: The level.
@@ -165,14 +164,14 @@ class RescuePoisoned(_Routing):
 
 
 class TellMove(_Routing):
-    """Tell those whom a move concerns that decides nothing: a question, a reassignment, ...
+    """Tell the people concerned about a move that decides nothing: a question, a reassignment, ...
 
     Attributes:
-        move: What was done.
-        by: The id of the person who did it.
-        reason: In their words.
-        more: What the event keeps besides.
-        version: Of the approval after the move.
+        move: The kind of the event.
+        by: The id of the person who made the move.
+        reason: The reason in the person's own words.
+        more: Further details of the event.
+        version: The version of the approval after the move.
     """
 
     work: Literal["tell_move"] = "tell_move"
@@ -184,7 +183,7 @@ class TellMove(_Routing):
 
     @classmethod
     def of(cls, event: Event, *, version: int) -> Self:
-        """Return the work that follows from the event of a move."""
+        """Return the work for the event of a move."""
         return cls(
             approval=event.approval,
             move=event.what,
@@ -201,11 +200,11 @@ class TellMove(_Routing):
 
 
 class AnnounceMilestone(_Routing):
-    """Tell those who do not decide: the requester, and people to be informed.
+    """Notify people who do not decide: the requester and the people to inform.
 
     Attributes:
         milestone: What has happened.
-        level_key: The level at which it has.
+        level_key: The level at which it happened.
         remarks: The agent's last words.
         problem: Why the call could not be carried out.
     """
@@ -218,7 +217,7 @@ class AnnounceMilestone(_Routing):
 
     @property
     def id(self) -> str:
-        """One for each milestone, and for each level where there are several."""
+        """One for each milestone, and for each level if it has a level."""
         return _joined("milestone", self.approval, self.milestone, self.level_key)
 
 
@@ -226,7 +225,7 @@ class AnnounceMilestone(_Routing):
 
 
 class Bundling(StrEnum):
-    """What was decided about listing a card with others; see `SendBundle`."""
+    """Whether a card is listed in a bundle with others; see `SendBundle`."""
 
     UNDECIDED = ""
     WAITS = "waits"
@@ -238,8 +237,8 @@ class _ByChannel(_Work):
 
     Attributes:
         channel: The channel.
-        person: Who it goes to; see `Asked.key`.
-        failed: How many attempts, from the first one on, have certainly delivered nothing.
+        person: The recipient; see `Asked.key`.
+        failed: How many attempts, counted from the first, have certainly delivered nothing.
     """
 
     channel: str
@@ -253,7 +252,7 @@ class _ByChannel(_Work):
 
 
 class _Delivery(_ByChannel):
-    """Work on the card of one approval, or beside it.
+    """Work on the card of one approval, or on another message about it.
 
     Attributes:
         approval: The id of the approval.
@@ -267,9 +266,9 @@ class SendCard(_Delivery):
 
     Attributes:
         level_key: The level at which they are asked.
-        token: What lets them answer (secret), "" where the channel needs none.
-        held: Whether the audit knows that it waits for the person's working hours.
-        bundling: Whether it waits to be listed with others, or goes out alone whatever follows.
+        token: The secret token that allows an answer, "" if the channel needs no token.
+        held: Whether the audit has recorded that it waits for the person's working hours.
+        bundling: Whether it waits to be listed with others, or is always sent alone.
     """
 
     work: Literal["send_card"] = "send_card"
@@ -285,11 +284,11 @@ class SendCard(_Delivery):
 
 
 class UpdateCard(_Delivery):
-    """Rewrite an open card as the approval stands by then.
+    """Rewrite an open card with the current approval.
 
     Attributes:
         level_key: The level of the card.
-        version: Of the approval that the card is to show.
+        version: The version of the approval for which the card is rewritten.
     """
 
     work: Literal["update_card"] = "update_card"
@@ -319,7 +318,7 @@ class CloseCard(_Delivery):
 
 
 class CloseLevel(_Delivery):
-    """Rewrite a card: others are asked now.
+    """Rewrite a card: other people are asked now.
 
     Attributes:
         level_key: The level of the card.
@@ -337,10 +336,10 @@ class CloseLevel(_Delivery):
 
 
 class ReportFailure(_Delivery):
-    """Tell who decided that the decision did not reach the agent.
+    """Tell the person who decided that the decision did not reach the agent.
 
     Attributes:
-        problem: Why not.
+        problem: The reason.
     """
 
     work: Literal["report_failure"] = "report_failure"
@@ -353,7 +352,7 @@ class ReportFailure(_Delivery):
 
 
 class ReportResult(_Delivery):
-    """Tell who decided what the agent did then.
+    """Tell the person who decided what the agent did afterwards.
 
     Attributes:
         remarks: The agent's last words.
@@ -369,15 +368,15 @@ class ReportResult(_Delivery):
 
 
 class SendStatus(_Delivery):
-    """Tell somebody how an approval stands who does not decide it.
+    """Notify a person who does not decide of the status of an approval.
 
     Attributes:
         milestone: What has happened.
-        level_key: The level at which it has.
-        requests: Whether it goes to the requester.
-        address: Where it goes; "" for where the directory says.
-        until_done: Whether the same person is told, too, when the call is done.
-        mailed: Whether they are told by mail as well.
+        level_key: The level at which it happened.
+        requests: Whether the recipient is the requester.
+        address: The address; "" for the one in the directory.
+        until_done: Whether the same person is also notified when the call is done.
+        mailed: Whether the person is notified by mail as well.
         remarks: The agent's last words.
         problem: Why the call could not be carried out.
     """
@@ -394,21 +393,21 @@ class SendStatus(_Delivery):
 
     @property
     def id(self) -> str:
-        """One for each person and milestone, and for each level where there are several."""
+        """One for each person and milestone, and for each level if it has a level."""
         return _joined("status", self.approval, self.person, self.milestone, self.level_key)
 
 
 class _Message(_Delivery):
-    """A message of its own, beside the card.
+    """A separate message, besides the card.
 
     Attributes:
-        headline: The one line that says it all.
-        text: The rest, paragraphs separated by blank lines.
+        headline: A summary in one line.
+        text: The text; paragraphs are separated by blank lines.
         example: An answer that would work, "" for none.
-        offers: The one word that answers it, where a button can say it, "" for none.
-        token: What lets the person answer (secret), "" where no answer is expected.
-        reply_to: What the person's own message was called, "" where there was none.
-        address: Where it goes, in the channel's terms; "" for where the card went.
+        offers: The word of an answer for which the channel can show a button, "" for none.
+        token: The secret token that allows an answer, "" if no answer is expected.
+        reply_to: The channel's id of the person's message that it answers, "" for none.
+        address: The recipient, in the format of the channel; "" for the address of the card.
     """
 
     headline: str
@@ -425,7 +424,7 @@ class SendReminder(_Message):
 
     Attributes:
         level_key: The level.
-        nth: Which reminder of the level it is: ``2``, or ``now-7`` for one that somebody sent.
+        nth: The reminder of the level: ``2``, or ``now-7`` for a manual one.
         bundling: See `SendCard`.
     """
 
@@ -441,10 +440,10 @@ class SendReminder(_Message):
 
 
 class _CausedMessage(_Message):
-    """A message that follows from something.
+    """A message that is sent once for each cause.
 
     Attributes:
-        cause: What it answers or tells of; the same cause is told once.
+        cause: What the message answers or reports.
     """
 
     cause: str
@@ -462,7 +461,7 @@ class SendNotice(_CausedMessage):
 
 
 class AskRequester(_CausedMessage):
-    """Ask the requester something, or answer what they said."""
+    """Ask the requester a question, or reply to the requester."""
 
     work: Literal["ask_requester"] = "ask_requester"
 
@@ -482,14 +481,14 @@ class Listed(Value):
 
 
 class BundleKind(StrEnum):
-    """What a bundle stands for."""
+    """What a bundle replaces."""
 
     CARDS = "cards"
     """A card for each approval."""
     REMINDERS = "reminders"
-    """A reminder of each."""
+    """A reminder for each approval."""
     ANSWER = "answer"
-    """Nothing new: somebody has answered a bundle, which does not say what they mean."""
+    """Nothing: a person replied to a bundle, and it is not clear which approval they mean."""
 
 
 class _List(_ByChannel):
@@ -506,13 +505,13 @@ class SendBundle(_List):
     """Ask a person about several approvals with one message.
 
     Attributes:
-        purpose: What it stands for.
+        purpose: What it replaces.
         listed: The approvals.
-        address: Where to, in the channel's terms.
-        token: What an answer to it carries (secret); it decides nothing. "" where the channel needs
-            none.
-        reply_to: What the person's own message was called, "" where there was none.
-        cause: What it answers, "" where nobody has asked for it.
+        address: The recipient, in the format of the channel.
+        token: The secret token in an answer to it, which decides nothing; "" if the channel needs
+            no token.
+        reply_to: The channel's id of the person's message that it answers, "" for none.
+        cause: What it answers, "" if it is not an answer.
     """
 
     work: Literal["send_bundle"] = "send_bundle"
@@ -530,10 +529,10 @@ class SendBundle(_List):
 
 
 class UpdateBundle(_List):
-    """Rewrite a bundle: one of its approvals has ended, or has gone on to others.
+    """Rewrite a bundle: one of its approvals has ended or escalated.
 
     Attributes:
-        cause: The id of the item that would have rewritten a card of its own.
+        cause: The id of the item that would have rewritten a separate card.
     """
 
     work: Literal["update_bundle"] = "update_bundle"
@@ -546,7 +545,7 @@ class UpdateBundle(_List):
 
 
 def card_id(approval: str, person: str, level_key: str) -> str:
-    """Return the id of the delivery of a card; each level has cards of its own."""
+    """Return the id of the delivery of a card; each level has its own cards."""
     return _joined("card", approval, person, level_key)
 
 
@@ -554,7 +553,7 @@ def card_id(approval: str, person: str, level_key: str) -> str:
 
 
 class ReadMail(_Work):
-    """Read a mail that came in, and do what it says.
+    """Read an incoming mail, and do what it says.
 
     Attributes:
         mail: The key of its record.
@@ -575,15 +574,15 @@ class ReadMail(_Work):
 
 
 class MailLink(_Work):
-    """Mail a link to sign in, if there is somebody with this address.
+    """Mail a link to sign in, if a person has this address.
 
     Attributes:
-        request: Stands for the request: a random text.
-        address: As it was typed, in its normal form.
-        to: The path to go on to.
+        request: The id of the request, a random text.
+        address: The address that was typed, normalised.
+        to: The path of the page that opens after the sign-in.
         bound: The hash of the cookie of the browser that asked.
-        browser: Which browser that was.
-        asked: When (UTC).
+        browser: The name of that browser.
+        asked: When the link was requested (UTC).
     """
 
     work: Literal["mail_link"] = "mail_link"
@@ -611,9 +610,9 @@ class SendPush(_Work):
     Attributes:
         person: The id of the person.
         approvals: The ids of the approvals.
-        cause: The id of the delivery that it goes with.
-        again: Whether it reminds of them.
-        left: The ids of the subscriptions that have not got it; empty for all.
+        cause: The id of the delivery to which it belongs.
+        again: Whether it is a reminder.
+        left: The ids of the subscriptions that have not received it; empty for all.
     """
 
     work: Literal["send_push"] = "send_push"
@@ -639,8 +638,8 @@ class PostWebhook(_Work):
 
     Attributes:
         hook: The name of the webhook.
-        entry: The entry of the audit.
-        message: What is posted.
+        entry: The id of the audit entry.
+        message: The message to post.
     """
 
     work: Literal["post_webhook"] = "post_webhook"
@@ -686,7 +685,7 @@ class NotifyReceiver(_OfProgram):
 
 
 class DoubtCall(_OfProgram):
-    """Put the call of a program in doubt, if nothing was reported of it by then."""
+    """Put the call of a program in doubt, if its result is not reported in time."""
 
     work: Literal["doubt_call"] = "doubt_call"
 
@@ -697,7 +696,7 @@ class DoubtCall(_OfProgram):
 
 
 class CancelRequests(_Work):
-    """Withdraw what a deleted instance of a program still waits for.
+    """Withdraw the pending requests of a deleted instance of a program.
 
     Attributes:
         instance: The id of the instance.
@@ -746,7 +745,7 @@ class ResumeRun(_Work):
     Attributes:
         app: The app.
         run: The id of the run.
-        pause: Which of its pauses, from 1.
+        pause: The number of the pause, from 1.
     """
 
     work: Literal["resume_run"] = "resume_run"
@@ -766,10 +765,10 @@ class ResumeRun(_Work):
 
 
 Closing = CloseCard | CloseLevel | ReportFailure | ReportResult
-"""What is told below, or in the place of, a card that was delivered."""
+"""Changes of a delivered card, or messages below it."""
 
 Notice = SendReminder | SendNotice | AskRequester
-"""What is a message of its own."""
+"""Separate messages."""
 
 DeliveryWork = SendCard | UpdateCard | Closing | SendStatus | Notice
 
@@ -789,22 +788,22 @@ RouteWork = (
 
 
 class Purpose(StrEnum):
-    """What something is delivered for."""
+    """The purpose of a delivery."""
 
     ASK = "ask"
-    """Somebody is asked, or reminded, and is waited for."""
+    """Ask or remind a person whose answer is awaited."""
     REPLY = "reply"
-    """Somebody reads what their own message or click has done."""
+    """Tell a person the effect of their own message or click."""
     UPDATE = "update"
-    """A card that was delivered is written anew, or closed."""
+    """Rewrite an open card that was delivered."""
     INFORM = "inform"
-    """Somebody is told who need do nothing about it. It is never urgent."""
+    """Inform a person who does not have to act. It is never urgent."""
 
 
 def purpose_of(work: DeliveryWork) -> Purpose:
-    """Return what work is delivered for.
+    """Return the purpose of a delivery.
 
-    How an approval ended is a message of its own where a channel rewrites no cards; it informs.
+    A closed card informs, because a channel that cannot rewrite cards sends a message instead.
     """
     match work:
         case SendCard() | SendReminder() | AskRequester():
@@ -836,28 +835,27 @@ _ANY: Final[TypeAdapter[Work]] = TypeAdapter(
 )
 
 
-def body_of(work: Work) -> str:
-    """Return work as it is kept in an outbox (JSON)."""
+def body_of(work: Work) -> dict[str, Any]:
+    """Return work in the form in which an outbox stores it as JSON."""
     fields = work.model_dump(mode="json")
-    # By json, which escapes lone surrogates; pydantic refuses to write them.
-    return json.dumps(for_last_release(fields) | fields)
+    return for_last_release(fields) | fields
 
 
 def read_work(stage: str, item_id: str, body: Mapping[str, Any]) -> Work:
-    """Return the work that an item holds.
+    """Return the work of an item.
 
     Args:
-        stage: The stage in whose outbox it stands.
-        item_id: Its id.
-        body: As it is kept.
+        stage: The stage whose outbox has the item.
+        item_id: The id of the item.
+        body: The stored form.
 
     Raises:
-        RecordUnreadable: It does not hold what this version can read, or is not of this stage.
+        RecordUnreadable: This version cannot read it, or it belongs to another stage.
     """
     try:
         known = "work" in body
         fields = known_now(body) if known else of_last_release(stage, item_id, body)
-        # Fields of a later version stay in the body, which goes back as it is.
+        # Fields of a later version stay in the body, which is put back unchanged.
         work = _ANY.validate_python(fields, extra="ignore" if known else None)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]

@@ -1,4 +1,4 @@
-"""A typed client of the REST API: httpx and pydantic, and nothing of a server.
+"""A typed client of the REST API. It needs httpx and pydantic, but no server packages.
 
 `Client` and `AsyncClient` have the same methods, with and without asyncio.
 """
@@ -55,10 +55,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the clients when they are asked for: servers take the models alone, without httpx."""
+    """Import the clients on first use, because servers use only the models, without httpx."""
     if name not in {"AsyncClient", "Client"}:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from signoff.client import api  # noqa: PLC0415 -- that is what this is for
+    from signoff.client import api  # noqa: PLC0415 -- imported on first use
 
     found: object = getattr(api, name)
     return found

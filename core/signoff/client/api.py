@@ -1,4 +1,4 @@
-"""The operations of the REST API, and the two clients that have them."""
+"""The operations of the REST API, and its two clients."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Operations:
         """Approve the call that this approval shows, as the token's person.
 
         Args:
-            approval: As it was shown to the person who decides.
+            approval: The approval as the person who decides has seen it.
             values: The values for its template.
             reason: In the person's own words.
             key: The idempotency key.
@@ -155,7 +155,7 @@ class Operations:
         """Approve up to 50 calls whose policies have `batch`. Each is decided separately.
 
         Args:
-            approvals: As they were shown to the person who decides.
+            approvals: The approvals as the person who decides has seen them.
             key: The idempotency key.
         """
         shown = [{"id": one.id, "digest": one.digest} for one in approvals]
@@ -173,7 +173,7 @@ class Operations:
 
     @Method
     def claim(self, approval_id: str, *, length: str = "", key: str = "") -> Request[Approval]:
-        """Claim for the token's person: for ``30m``, or for the queue's default."""
+        """Claim an approval as the token's person: for ``30m``, or for the queue's default."""
         return _move(approval_id, "claim", {"length": length}, key)
 
     @Method
@@ -185,7 +185,7 @@ class Operations:
     def reassign(
         self, approval_id: str, to: str, *, reason: str, of: str = "", key: str = ""
     ) -> Request[Approval]:
-        """Reassign a seat to the person `to`: that of `of`, or the token's person's own."""
+        """Reassign a seat to the person `to`: the seat of `of`, or that of the token's person."""
         return _move(approval_id, "reassign", {"to": to, "of": of, "reason": reason}, key)
 
     @Method
@@ -241,9 +241,9 @@ class Operations:
         """Approve the call that this approval shows, and similar calls for a while.
 
         Args:
-            approval: As it was shown to the person who decides. It may be decided already.
-            length: How long: ``4h``.
-            uses: How many further calls. The default is the policy's maximum.
+            approval: The approval as the person who decides has seen it. It may be decided already.
+            length: How long the grant is valid: ``4h``.
+            uses: How many further calls it covers. The default is the policy's maximum.
             limit: A CEL expression, to cover less than the policy allows.
             reason: In the person's own words.
             key: The idempotency key.
@@ -278,7 +278,7 @@ class Operations:
 
     @Method
     def revoke(self, grant_id: str, *, reason: str, key: str = "") -> Request[Grant]:
-        """Revoke a grant, at once."""
+        """Revoke a grant immediately."""
         return post(f"/grants/{quoted(grant_id)}/revoke", Grant, {"reason": reason}, key)
 
     # -- people --------------------------------------------------------------------------------
@@ -307,11 +307,11 @@ class Operations:
         """Set an absence.
 
         Args:
-            person_id: The token's person, or anybody for an administrator.
+            person_id: The token's person; an administrator may name anybody.
             end: The last day, in the person's time zone.
             start: The first day. The default is today.
             delegate: The id or address of the delegate.
-            hand_over: Whether the delegate alone gets what already waits for the person.
+            hand_over: Whether the pending approvals of the person are reassigned to the delegate.
             key: The idempotency key.
         """
         first = None if start is None else start.isoformat()
@@ -332,7 +332,7 @@ class Operations:
 
     @Method
     def freezes(self) -> Request[list[Freeze]]:
-        """Return what is frozen, the oldest freeze first."""
+        """Return the freezes, the oldest first."""
         return get("/freezes", list[Freeze])
 
     @Method
@@ -345,13 +345,13 @@ class Operations:
         everything: bool = False,
         key: str = "",
     ) -> Request[Freeze]:
-        """Stop tools at once, also approved ones. It takes an administrator's token.
+        """Stop tools immediately, including approved calls. It needs an administrator's token.
 
         Args:
-            why: The reason, which everybody who is asked reads.
+            why: The reason, which all approvers read.
             app: The app whose tools are stopped; "" for those of all apps.
             tool: The tool; "" for all tools.
-            everything: Whether all tools of all apps are stopped, in the place of an app or a tool.
+            everything: Whether all tools of all apps are stopped, instead of an app or a tool.
             key: The idempotency key.
         """
         body: dict[str, JsonValue] = {
@@ -364,7 +364,7 @@ class Operations:
 
     @Method
     def thaw(self, freeze_id: str, *, why: str = "", key: str = "") -> Request[list[Freeze]]:
-        """End a freeze, and return what is still frozen. It takes an administrator's token.
+        """End a freeze, and return the remaining freezes. It needs an administrator's token.
 
         Args:
             freeze_id: The id of the freeze.
@@ -388,17 +388,18 @@ class Operations:
 
 
 class Client(Operations, Transport):
-    """A client of the REST API whose methods wait.
+    """A synchronous client of the REST API.
 
-    It sends a request again if the response is lost, under the same key, so that the request is
-    carried out once. Every method raises `ApiError` if the gateway refuses, and `ApiUnreachable`
-    if the gateway cannot be reached. Use it in a ``with``, or close it.
+    If a response is lost, the client sends the request again with the same key, so that the gateway
+    carries it out once. Every method raises `ApiError` if the gateway refuses the request, and
+    `ApiUnreachable` if the gateway cannot be reached. Use the client in a ``with`` statement, or
+    close it.
 
     Args:
         url: The URL of the gateway: ``https://approvals.example.com``.
         token: A token from `signoff tokens create`.
-        timeout: Seconds without a sign of the gateway after which a try has failed.
-        tries: How often a request is tried.
+        timeout: How long a try may wait for the gateway, in seconds.
+        tries: The largest number of tries for a request.
         transport: An httpx transport, for tests.
     """
 
@@ -406,7 +407,8 @@ class Client(Operations, Transport):
 class AsyncClient(Operations, AsyncTransport):
     """A client of the REST API whose methods are coroutines and asynchronous iterators.
 
-    Its arguments and errors are those of `Client`. Use it in an ``async with``, or close it.
+    Its arguments and errors are those of `Client`. Use the client in an ``async with`` statement,
+    or close it.
     """
 
 

@@ -1,4 +1,4 @@
-"""What a client of the REST API can meet."""
+"""The errors of the REST API client."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from signoff.core.base.errors import SignoffError
 class ApiUnreachable(SignoffError):
     """The gateway could not be reached, after several tries.
 
-    What was asked for may have been done; to ask again with the same key is safe.
+    The request may have been carried out. It is safe to send it again with the same key.
     """
 
 
 class ApiError(SignoffError):
-    """The gateway did not do what was asked.
+    """The gateway refused or failed to carry out the request.
 
     Args:
-        problem: Why, in the gateway's words.
+        problem: The problem document of the gateway.
     """
 
     def __init__(self, problem: Problem) -> None:

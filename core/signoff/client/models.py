@@ -1,8 +1,9 @@
 """The answers of the REST API, as the gateway writes them and the client reads them.
 
-They are not the domain's own models: these may change, and hold what a token must not see (the
-addresses of people). Moments are in UTC, lengths of time in seconds. A later gateway may add
-members, which the client ignores. The bodies of requests are in `signoff.channels.rest.bodies`.
+They differ from the models of the domain, which may change, and which contain data that a token
+must not see (the addresses of people). Moments are in UTC, and lengths of time in seconds. A later
+gateway may add members, which the client ignores. The bodies of requests are in
+`signoff.channels.rest.bodies`.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ T = TypeVar("T")
 
 
 class Given(BaseModel):
-    """What the gateway gives."""
+    """The base class of answers."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Fault(Given):
-    """One thing that is wrong with a request.
+    """One error in the form of a request.
 
     Attributes:
-        pointer: Where: a JSON pointer (RFC 6901) into the body, or the name of a parameter.
-        detail: What.
+        pointer: The place: a JSON pointer (RFC 6901) into the body, or the name of a parameter.
+        detail: What is wrong there.
     """
 
     pointer: str
@@ -46,8 +47,8 @@ class Problem(Given):
         type: The type of the error: ``urn:signoff:problem:already-decided``.
         title: The type in words.
         status: The HTTP status.
-        detail: What was wrong, and what to do.
-        errors: The faults, if the form is wrong.
+        detail: What is wrong, and what to do.
+        errors: The errors in the form of the request, if there are any.
     """
 
     type: str
@@ -63,7 +64,7 @@ class Me(Given):
     Attributes:
         id: The token's id.
         name: The token's name.
-        person: The id of the person as whom it acts, "" for a system.
+        person: The id of the person for whom it acts, "" for a system.
         users: For a system: the ADK users for whom it submits; ``*`` for all.
         apps: The agents it may use; empty for all.
         scopes: Its scopes.
@@ -89,12 +90,13 @@ class Run(Given):
         session: The ADK session id.
         message: The user's message.
         state: Its state.
-        submitted_at: When.
-        approvals: The approvals of its current pause.
-        waiting: Those that are pending.
+        submitted_at: When it was submitted.
+        approvals: The ids of the approvals of its current pause.
+        waiting: The ids of those that are pending.
         text: The agent's last message.
         problem: Why it failed or is in doubt.
-        held: The tool at which `signoff freeze` holds it, `*` for the whole app, "" for neither.
+        held: The tool at which `signoff freeze` holds it, `*` for the whole app, "" if it is not
+            held.
     """
 
     id: str
@@ -117,8 +119,8 @@ class Call(Given):
     Attributes:
         tool: The name of the tool.
         args: The arguments, exactly as they will run, except for the hidden ones.
-        hidden: The arguments that the policy hides, or in which it hides something. There
-            ``hidden by policy`` stands in the place of the values.
+        hidden: The arguments that the policy hides, or in which it hides something. ``hidden by
+            policy`` replaces the hidden values.
     """
 
     tool: str
@@ -127,12 +129,12 @@ class Call(Given):
 
 
 class Decision(Given):
-    """What ended an approval.
+    """The decision that ended an approval.
 
     Attributes:
         by: The id of the person; "" for a timeout or a withdrawal by the requester.
-        at: When.
-        channel: How it came: ``email``, ``slack``, ``api``, ``deadline``, ...
+        at: When it was made.
+        channel: The channel: ``email``, ``slack``, ``api``, ``deadline``, ...
         reason: In the person's own words.
         payload: The values for the tool, or the answer to a request for input.
         proposal: For a rejection with a proposal: the arguments of the proposed call.
@@ -150,7 +152,7 @@ class Claimed(Given):
     """A claim.
 
     Attributes:
-        id: The approval.
+        id: The id of the approval.
         by: The id of the person.
         until: When the claim expires.
     """
@@ -165,10 +167,10 @@ class Vote(Given):
 
     Attributes:
         by: The id of the person.
-        stands_for: The id of the person for whom this person stands in.
+        stands_for: The id of the person whom this person represents, "" for their own seat.
         verdict: ``approve`` or ``reject``.
-        at: When.
-        channel: How it came.
+        at: When it was given.
+        channel: The channel.
         reason: In the person's own words.
     """
 
@@ -185,9 +187,9 @@ class Comment(Given):
 
     Attributes:
         by: The id of the person.
-        at: When.
+        at: When it was made.
         sort: ``comment``, ``question`` to the requester, or the requester's ``answer``.
-        text: What.
+        text: The text.
     """
 
     by: str
@@ -204,11 +206,11 @@ class Approval(Given):
         state: Its state.
         handoff: How far the decision has reached the agent.
         kind: What is asked for.
-        title: What the policy calls it, "" where it has no title.
+        title: The policy's title for it, "" if it has none.
         call: The tool and its arguments.
         digest: SHA-256 over the call, its agent, app and requester. Send it back to approve.
         hint: The tool's hint for the approver.
-        said: The agent's explanation before the call, if any.
+        said: What the agent said before the call, "" for nothing.
         request: The requester's message to the agent, at most 500 characters.
         template: The template of values to fill in, or null.
         requester: The requester's ADK user id.
@@ -217,7 +219,7 @@ class Approval(Given):
         run: The id of the run.
         session: The ADK session id.
         policy: The policy, "" until it is routed.
-        policy_version: Which version of it; `signoff policy history` shows them.
+        policy_version: The version of the policy; `signoff policy history` shows them.
         level: The current level, counted from 0.
         approvers: The ids of the approvers.
         awaited: The ids of approvers who have not answered.
@@ -225,12 +227,12 @@ class Approval(Given):
         claimed: The claim, or null.
         votes: The votes so far.
         comments: The comments, questions and answers.
-        two_steps: Whether an approval needs a second step on the inbox page, so that it cannot be
-            given here.
+        two_steps: Whether an approval needs a second step on the inbox page, so that the API cannot
+            approve.
         opened_at: When it was opened.
-        deadline: The deadline of the current level; null until routed, or without an end.
-        decision: The decision.
-        supersedes: The approval that it replaces.
+        deadline: The deadline of the current level; null until it is routed, or if it stays open.
+        decision: The decision, or null.
+        supersedes: The id of the approval that it replaces, "" for none.
         version: The number of changes.
     """
 
@@ -268,12 +270,12 @@ class Approval(Given):
 
 
 class Outcome(Given):
-    """What became of one of several approvals that were answered together.
+    """The outcome for one of several approvals that were approved together.
 
     Attributes:
-        id: Its id.
-        approval: As it is now, where the answer counts.
-        problem: Why it does not, else.
+        id: The id of the approval.
+        approval: The approval after the answer, or null if the answer does not count.
+        problem: Why the answer does not count, or null if it does.
     """
 
     id: str
@@ -282,14 +284,14 @@ class Outcome(Given):
 
 
 class Entry(Given):
-    """One thing that happened.
+    """One event.
 
     Attributes:
         what: Its kind; see the events reference.
-        at: When.
+        at: When it happened.
         by: The id of the person, or the part of Signoff, that caused it.
         why: The reason in words.
-        more: Details, for those who may read the audit.
+        more: Details, if the token may read the audit.
     """
 
     what: str
@@ -300,11 +302,11 @@ class Entry(Given):
 
 
 class AuditEvent(Entry):
-    """One thing that happened, and to what.
+    """One event of an approval or a run.
 
     Attributes:
-        approval: The id of the approval, "" when it is about the run alone.
-        run: The id of the run, "" when it is about none.
+        approval: The id of the approval, "" if the event is only about the run.
+        run: The id of the run, "" if the event is not about a run.
     """
 
     approval: str = ""
@@ -316,7 +318,7 @@ class AuditLine(Given):
 
     Attributes:
         id: Its position. Pass it as `after` to continue.
-        entry: What happened.
+        entry: The event.
         link: The link of the chain; see docs/explanation/audit.md.
     """
 
@@ -331,12 +333,12 @@ class Queue(Given):
     Attributes:
         name: ``queue:finance``, the id of a person, or ``all``.
         waiting: How many are pending.
-        oldest: When the oldest was opened.
+        oldest: When the oldest of them was opened.
         next_due: The next deadline.
         overdue: How many are overdue and stay open.
         on: The ids of people who may answer now, sorted by how many they may answer.
-        claimed: The claims, the next to expire first.
-        questions: How many wait for the requester.
+        claimed: The claims; the claim that expires next comes first.
+        questions: How many wait for an answer from the requester.
     """
 
     name: str
@@ -408,9 +410,9 @@ class Grant(Given):
         policy: The policy of the calls.
         args: The arguments that must be equal.
         vary: The JSON types of the arguments that may differ, by name.
-        limits: CEL expressions that have to be true of each call.
-        by: The id of the giver.
-        channel: How it came.
+        limits: CEL expressions that must be true for each call.
+        by: The id of the person who gave it.
+        channel: The channel.
         reason: In the person's own words.
         at: When it was given.
         expires_at: When it expires.
@@ -419,7 +421,7 @@ class Grant(Given):
         approval: The approval that it came from.
         revoked_at: When it was revoked, or null.
         revoked_by: Who revoked it.
-        revoked_why: Why.
+        revoked_why: The reason.
     """
 
     id: str
@@ -446,16 +448,16 @@ class Grant(Given):
 
 
 class Freeze(Given):
-    """What is frozen.
+    """A freeze, which stops tools.
 
     Attributes:
         id: The id.
         app: The app whose tools do not start; "" for those of all apps.
         tool: The tool that does not start; "" for all.
         stops: What is stopped, in words: ``reimburse()``, ``the app finance``, ``everything``.
-        by: Who has frozen it.
+        by: Who has set the freeze.
         why: The reason.
-        at: Since when.
+        at: When it began.
     """
 
     id: str
@@ -468,7 +470,7 @@ class Freeze(Given):
 
 
 class Away(Given):
-    """Days on which somebody is away.
+    """An absence of a person.
 
     Attributes:
         start: The first day, in JSON ``from``.
@@ -490,7 +492,7 @@ class Person(Given):
         id: The id.
         name: The name that people read.
         away_now: Whether they are away today.
-        away: Absences from today on. Where several overlap, the last one applies.
+        away: Absences from today on. If several overlap, the last one applies.
     """
 
     id: str
@@ -500,12 +502,12 @@ class Person(Given):
 
 
 class Left(Person):
-    """A person whose absence was set, and what waited for their answer.
+    """A person whose absence was set, and the approvals that waited for them.
 
     Attributes:
         waiting: The ids of the approvals that still wait for them, the oldest first.
-        handed_over: The ids of those that the delegate has now.
-        next: In words: what happens to those that wait, and how to hand them over.
+        handed_over: The ids of the approvals that were handed over to the delegate.
+        next: What happens to the waiting approvals and how to hand them over, in words.
     """
 
     waiting: tuple[str, ...] = ()
@@ -517,8 +519,8 @@ class Page(Given, Generic[T]):
     """Part of a list, the newest first.
 
     Attributes:
-        items: What was found. It may be fewer than asked for, even none, before the end.
-        next: The `cursor` that goes on behind them; null at the end.
+        items: The items. There may be fewer than `limit`, even none, before the end of the list.
+        next: The `cursor` for the next page; null at the end.
     """
 
     items: tuple[T, ...] = ()

@@ -1,6 +1,6 @@
 """Requests of the REST API as values, and the rules for sending them.
 
-Nothing here does I/O: `signoff.client.transports` sends, once with asyncio and once without.
+This module does no I/O. `signoff.client.transports` sends the requests, with and without asyncio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_PAUSE: Final = 10.0
 """The longest pause between two tries, in seconds."""
 
 LONGEST_WAIT: Final = 60.0
-"""The longest pause after too many requests, in seconds: the limit is by the minute."""
+"""The longest pause after a 429, in seconds; the rate limit counts requests per minute."""
 
 _UNAVAILABLE: Final = 503
 _TOO_MANY: Final = 429
@@ -128,12 +128,12 @@ class Lines(Generic[T]):
 
 
 def get(path: str, answer: type[T]) -> Request[T]:
-    """Return a request that reads."""
+    """Return a GET request."""
     return Request("GET", path, answer)
 
 
 def post(path: str, answer: type[T], body: Mapping[str, Any], key: str) -> Request[T]:
-    """Return a request that is carried out once, however often it is sent.
+    """Return a POST request, which the gateway carries out once even if it is sent repeatedly.
 
     Args:
         path: The path below ``/api/v1``.
@@ -150,7 +150,7 @@ def quoted(name: str) -> str:
     return quote(name, safe=":@")
 
 
-def given(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 -- whatever goes into a query
+def given(**parts: Any) -> dict[str, Any]:  # noqa: ANN401 -- any value of a query
     """Return the parameters that are set."""
     return {name: part for name, part in parts.items() if part not in ("", None)}
 
@@ -166,11 +166,11 @@ def connection(url: str, token: str, timeout: float) -> dict[str, Any]:
 
 
 def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) -> float:
-    """Return the seconds to wait before the next try, or 0 if there must not be one.
+    """Return the seconds to wait before the next try, or 0 if the request must not be repeated.
 
     Args:
         attempt: The number of tries so far.
-        response: The response to the last one, or why there is none.
+        response: The response to the last try, or the error of the transport.
     """
     pause = min(0.25 * 2.0**attempt, LONGEST_PAUSE)
     if isinstance(response, httpx.TransportError):
@@ -184,7 +184,7 @@ def pause_before(attempt: int, response: httpx.Response | httpx.TransportError) 
 
 
 def check(response: httpx.Response) -> None:
-    """Raise `ApiError` unless a response, whose body was read, is a success."""
+    """Raise `ApiError` unless a response is a success. The body must have been read."""
     if response.is_success:
         return
     try:
@@ -201,7 +201,7 @@ def check(response: httpx.Response) -> None:
 
 
 def unreachable(error: httpx.TransportError) -> ApiUnreachable:
-    """Return httpx's error as the client's."""
+    """Return the client's error for an error of httpx."""
     return ApiUnreachable(
         f"The gateway cannot be reached: {error or type(error).__name__}. Is it running at this "
         "URL, and does it serve /api/v1 ([gateway] api)?"

@@ -1,8 +1,8 @@
-"""Sends the requests of the API, with asyncio and without, and makes methods of them.
+"""Sends the requests of the API with and without asyncio, and turns them into methods.
 
 `signoff.client.api` has one method for each operation of the API. The method only describes the
-request; `Method` and `Listing` make a method that waits of it in a `Client`, and a coroutine or an
-asynchronous iterator in an `AsyncClient`.
+request. `Method` and `Listing` turn it into a synchronous method in a `Client`, and into a
+coroutine or an asynchronous iterator in an `AsyncClient`.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Transport:
 
 
 class AsyncTransport:
-    """Sends requests with asyncio; otherwise as `Transport`."""
+    """Sends requests with asyncio; otherwise like `Transport`."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class AsyncTransport:
 
 
 class Method(Generic[P, T]):
-    """A method that returns one answer, of a function that describes the request."""
+    """A method that returns one answer, made from a function that describes the request."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Request[T]]) -> None:
         @wraps(describe)
@@ -202,7 +202,7 @@ class Method(Generic[P, T]):
 
 
 class Listing(Generic[P, T]):
-    """A method that yields the items of a list, of a function that describes the list."""
+    """A method that yields the items of a list, made from a function that describes the list."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Pages[T] | Lines[T]]) -> None:
         @wraps(describe)

@@ -1,8 +1,8 @@
-"""A backup of the ledger: everything in Redis as it stood at one moment, in one file.
+"""Backups of the ledger: all its keys in Redis at one moment, in one file.
 
-The file is gzip over JSON Lines: what it is, a line for each key, and the SHA-256 of the lines
-before. It holds contents and not Redis' own encoding, so a backup of one version of Redis or Valkey
-can be restored into another.
+The file is gzipped JSON Lines: a header, a line for each key, and the SHA-256 of all lines before.
+It holds values and not the encoding of Redis, so a backup of one version of Redis or Valkey can be
+restored into another.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,8 +33,7 @@ _PATIENCE: Final = 600
 _BATCH: Final = 500
 _MARK: Final = "restoring"
 _LEFT_OUT: Final = ("lease:", "alive:", "done:", "probe:", "search:", _MARK)
-"""Keys of processes that are not there any more when a backup is restored, and of an index that is
-made anew."""
+"""Prefixes of keys that are left out: those of running processes, and an index that is rebuilt."""
 
 _ADDS: Final = {"hash": ("HSET", 2), "zset": ("ZADD", 2), "set": ("SADD", 1), "list": ("RPUSH", 1)}
 
@@ -41,11 +42,11 @@ class Key(NamedTuple):
     """One key.
 
     Attributes:
-        name: Without the prefix.
+        name: The name without the prefix.
         kind: ``string``, ``hash``, ``list``, ``set``, ``zset`` or ``stream``.
         expires: When it expires, in milliseconds since the epoch; None if it does not.
-        value: The text, the list, a sorted list of members or pairs, or of a stream the last id
-            and rows.
+        value: The text, the list, a sorted list of members or pairs, or the last id and the rows of
+            a stream.
     """
 
     name: str
@@ -55,19 +56,19 @@ class Key(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What shows whether two are the same; the expiry apart."""
+        """A digest by which to compare keys, without their expiry."""
         return hashlib.sha256(json.dumps([self.kind, self.value]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored.
+    """The result of a restore.
 
     Attributes:
-        keys: How many keys.
+        keys: How many keys were restored.
         at: When the backup was made, in milliseconds since the epoch.
-        entries: How many entries the audit has, those in the archive included.
-        running: Runs that were in the middle of something: what they did since is not known.
+        entries: How many entries the audit has, including those in the archive.
+        running: Runs that were active at the backup; what they did afterwards is not known.
     """
 
     keys: int
@@ -77,32 +78,37 @@ class Restored:
 
 
 def patient_store(url: str, prefix: str) -> Store:
-    """Return a store that waits for long replies."""
+    """Return a store with a long timeout for replies."""
     pool = open_pool(
-        url, max_connections=4, timeout=20, decode_responses=True, socket_timeout=_PATIENCE
+        url,
+        prefix=prefix,
+        max_connections=4,
+        timeout=20,
+        decode_responses=True,
+        socket_timeout=_PATIENCE,
     )
     return Store(redis.asyncio.Redis(connection_pool=pool), prefix=prefix)
 
 
 async def backup(store: Store, file: Path) -> int:
-    """Write everything that is in the ledger into a file, and return how many keys that is.
+    """Write the whole ledger into a file, and return the number of keys.
 
-    Redis reads all of it in one script, so that it belongs together; others wait meanwhile.
+    Redis reads all keys in one script, so that they are consistent; other clients wait meanwhile.
 
     Args:
-        store: A patient one; it may be on a replica.
-        file: Must not exist.
+        store: A store from `patient_store`; it may be on a replica.
+        file: The path of the backup, which must not exist.
 
     Raises:
-        BackupRefused: The file is there already, or cannot be written.
-        LedgerUnavailable: Redis cannot be reached, or has no room for the reply.
+        BackupRefused: The file exists, or cannot be written.
+        LedgerUnavailable: Redis cannot be reached, or has no memory for the reply.
     """
-    if file.exists():  # noqa: ASYNC240 -- there is nobody else in this process
-        raise BackupRefused(f"{file} is there already. Name another file, or move it away.")
+    if file.exists():  # noqa: ASYNC240 -- nothing else runs in this process
+        raise BackupRefused(f"{file} exists already. Choose another file, or move it away.")
     at, keys = await _read(store)
     part = file.with_name(f"{file.name}.part")
     try:
-        # What is there already is an earlier try's, or somebody else's who would read it.
+        # An existing file is left by an earlier attempt, or belongs to a user who could read it.
         part.unlink(missing_ok=True)
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw:
             with gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) as packed:
@@ -115,30 +121,37 @@ async def backup(store: Store, file: Path) -> int:
         os.fsync(number)
         os.close(number)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)  # to free the space if the disk is full
         raise BackupRefused(f"{file} cannot be written: {error.strerror}.") from error
     return len(keys)
 
 
 async def restore(ledger: Ledger, file: Path) -> Restored:
-    """Write a backup into an empty Redis, read all of it again, and verify the audit.
+    """Write a backup into an empty Redis, compare the result with the file, and verify the audit.
 
     Args:
-        ledger: On a patient store.
+        ledger: A ledger on a store from `patient_store`.
         file: The backup.
 
     Raises:
-        BackupRefused: The file is damaged, or Redis has something in it; nothing was changed. Or
-            what is there afterwards is not what the file has.
-        AuditBroken: The audit in the backup does not verify.
-        LedgerUnavailable: Redis cannot be reached. Empty it before the next try.
+        BackupRefused: The file is damaged or Redis is not empty, and nothing was changed; or the
+            result differs from the file.
+        AuditBroken: The audit in the backup cannot be verified.
+        LedgerUnavailable: Redis cannot be reached. Empty it before the next attempt.
     """
     store = ledger.store
     at, keys = check(file)
+    if store.in_cluster and (there := len(await store.keys(""))):
+        raise BackupRefused(
+            f"The cluster is not empty: it has {there:,} keys with the prefix {store.prefix}. Stop "
+            "all processes, and choose another [redis] prefix or delete these keys."
+        )
     async with store.translated_client() as client:
-        if there := await client.dbsize():
+        if not store.in_cluster and (there := await client.dbsize()):
             raise BackupRefused(
-                f"This Redis is not empty: it has {there:,} keys. A backup is restored into an "
-                "empty one. Stop all processes, and take another Redis or `FLUSHDB`."
+                f"This Redis is not empty: it has {there:,} keys. A backup can only be restored "
+                "into an empty one. Stop all processes, and use another Redis or run `FLUSHDB`."
             )
         await client.set(store.prefix + _MARK, file.name)
     now = to_ms(await store.now())
@@ -152,8 +165,8 @@ async def restore(ledger: Ledger, file: Path) -> Restored:
     }
     if missing := sorted({*wanted} - same):
         raise BackupRefused(
-            f"{missing[0]} is not in Redis as it is in the file. Does somebody else write to it? "
-            "Empty it and try again."
+            f"{missing[0]} in Redis differs from the file. Does another process write to this "
+            "Redis? Empty it and try again."
         )
     chain, anchor = audit.Chain(), await read_anchor(ledger)
     chain.count, chain.link = anchor.count, anchor.link
@@ -169,36 +182,38 @@ async def restore(ledger: Ledger, file: Path) -> Restored:
 
 
 def check(file: Path) -> tuple[int, list[Key]]:
-    """Return when a backup was made, and the keys in it; check that it is whole.
+    """Check that a backup is complete; return when it was made, and its keys.
 
     Raises:
-        BackupRefused: It is damaged, or none.
+        BackupRefused: The file is damaged, or not a backup.
     """
     whole, rows = hashlib.sha256(), list[dict[str, Any]]()
+    row: dict[str, Any] = {}
     try:
         with gzip.open(file, "rb") as lines:
             for line in lines:
-                row = json.loads(line)
+                row = dict(json.loads(line))
                 if "sha256" in row:
                     break
                 whole.update(line)
                 rows.append(row)
-            else:
-                row = {}
             rest = lines.read(1)
-    except (OSError, EOFError, ValueError) as error:
-        raise BackupRefused(f"{file} is not a whole backup: {error}") from error
+    except (OSError, EOFError, TypeError, ValueError, zlib.error) as error:
+        raise BackupRefused(f"{file} is not a complete backup: {error}") from error
     if row.get("sha256") != whole.hexdigest() or rest or not rows:
-        raise BackupRefused(f"{file} is not a whole backup: its checksum does not fit.")
+        raise BackupRefused(f"{file} is not a complete backup: its checksum does not match.")
     head, *keys = rows
     if head.get("backup") != _FORMAT:
-        raise BackupRefused(f"{file} was written by another version of Signoff, or is no backup.")
-    return head["at"], [Key(**one) for one in keys]
+        raise BackupRefused(f"{file} is not a backup, or another version of Signoff wrote it.")
+    try:
+        return int(head["at"]), [Key(**one) for one in keys]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BackupRefused(f"{file} is not a backup of Signoff: {error}") from error
 
 
 async def _read(store: Store) -> tuple[int, list[Key]]:
-    # Most of the ledger is its audit, which only grows: so read before, page by page, unless
-    # somebody archives at this moment.
+    # Most of the ledger is its audit, which only grows. So the audit is read beforehand, in pages,
+    # unless a process is archiving at the moment.
     anchor = await read_anchor(Ledger(store))
     before = [] if anchor.pruning or anchor.swaps else [row async for row in _rows(store)]
     at, keys = await _dump(store, before)
@@ -213,11 +228,11 @@ async def _rows(store: Store) -> AsyncIterator[list[Any]]:
 
 
 async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Key]]:
-    """Return everything at one moment.
+    """Return when the ledger was read, and all its keys at that moment.
 
     Args:
-        store: Where.
-        before: The first entries of the audit.
+        store: The store.
+        before: The first entries of the audit, which are not read again.
     """
     pattern = re.sub(r"([\\*?\[\]])", r"\\\1", store.prefix) + "*"
     at, *rows = await store.script("dump", pattern, before[-1][0] if before else "0-0")
@@ -232,7 +247,7 @@ async def _dump(store: Store, before: Sequence[list[Any]]) -> tuple[int, list[Ke
 
 
 def _ordered(kind: str, value: Any) -> Any:  # noqa: ANN401 -- as Redis replies
-    """Return contents in an order that does not depend on how Redis keeps them."""
+    """Return a value in an order that does not depend on the encoding of Redis."""
     match kind:
         case "hash" | "zset":
             return sorted([one, more] for one, more in zip(value[::2], value[1::2], strict=True))
@@ -271,7 +286,7 @@ def _commands(name: str, key: Key) -> Iterator[tuple[str | int, ...]]:
         for entry_id, fields in rows:
             yield "XADD", name, entry_id, *fields
         if not rows:
-            # A stream without entries remembers the last id: those that follow are later.
+            # An empty stream must keep its last id, so that later entries get higher ids.
             yield "XADD", name, last, "e", ""
             yield "XDEL", name, last
         yield "XSETID", name, last
@@ -280,7 +295,7 @@ def _commands(name: str, key: Key) -> Iterator[tuple[str | int, ...]]:
     for start in range(0, len(key.value), _BATCH):
         page = key.value[start : start + _BATCH]
         flat = [str(one) for row in page for one in (row if width == 2 else [row])]
-        # The score stands before the member.
+        # ZADD takes the score before the member.
         if key.kind == "zset":
             flat = [str(one) for member, score in page for one in (score, member)]
         yield command, name, *flat

@@ -1,16 +1,17 @@
-"""Erasing a person: what ended goes into the archive first, and is redacted there.
+"""Erases a person: ended approvals are archived first, and redacted in the archive.
 
-The audit's chain stays verifiable. An entry whose text was redacted keeps the hash of what it was,
-and its link; the new checksums of the files are in the audit.
+The chain of the audit stays verifiable. A redacted entry keeps its link and the hash of its
+original text. The audit records the new checksums of the files.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -34,6 +35,7 @@ from signoff.broker.ledger.change import DEAD, Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.sessions import SessionRecords
+from signoff.broker.timers.poison import STUCK
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import ErasureRefused
 
@@ -44,25 +46,31 @@ _BATCH: Final = 100
 _LEASE: Final = 20.0
 _NAMED: Final = 5
 _EXPIRING: Final = (
+    "arguments:",
     "bundle:",
     f"{DEAD}:",
     "invitation:",
     "link:",
     "login:",
+    "mcp:",
     "quarantine:",
+    f"{STUCK}:",
     "token:",
 )
-"""Records that expire on their own and may name somebody until then."""
+"""Prefixes of records that expire, and that may name somebody until then."""
+
+_LASTING: Final = ("access:", "freezes", "instance:", "policies", "vacancies")
+"""Prefixes of lasting records, in which a placeholder replaces the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What was erased.
+    """The result of an erasure.
 
     Attributes:
-        placeholder: What stands for the person now.
+        placeholder: The placeholder that replaces the person.
         files: How many files of the archive were rewritten.
-        lines: How many lines in them.
+        lines: How many lines changed in them.
     """
 
     placeholder: str
@@ -85,14 +93,14 @@ async def erase(
         ledger: The ledger.
         files: The archive.
         redaction: The person.
-        by: Who does it, for the audit.
+        by: Who erases the person, for the audit.
         why: The reason, for the audit.
         feeds: Whether webhooks read the audit; see `Archiver`.
 
     Raises:
-        ErasureRefused: Something that names them waits, or is not done. Nothing was erased.
+        ErasureRefused: Something that names the person is still pending. Nothing was erased.
         ArchiveBroken: A file of the archive is missing or was changed.
-        LedgerUnavailable: Redis cannot be reached; to do it again is safe.
+        LedgerUnavailable: Redis cannot be reached; repeating the erasure is safe.
     """
     await require_over(ledger, redaction)
     archiver = Archiver(
@@ -110,8 +118,9 @@ async def erase(
             raise ErasureRefused("Another process is archiving right now; try again in a minute.")
         anchor = await recovered(ledger, files, hold)
         for name in files.unplaced(_SUFFIX):
-            files.drop(name)  # of an erasure that was broken off before it counted
-        swaps, count = await asyncio.to_thread(_rewrite, files, anchor, redaction)
+            files.drop(name)  # left by an erasure that was interrupted before its commit
+        theirs = await asyncio.to_thread(_owned, files, anchor, redaction)
+        swaps, count = await asyncio.to_thread(_rewrite, files, anchor, redaction, theirs)
         sums = {one.sequence: one.sha256 for one in swaps}
         after = anchor.model_copy(
             update={"swaps": swaps, "sha256": sums.get(anchor.sequence, anchor.sha256)}
@@ -123,7 +132,7 @@ async def erase(
         event = Event(what=What.ERASED, at=await ledger.now(), by=by, why=why, more=more)
         await ledger.commit(hold.fence(anchor.put(Change(), after).note([event])))
         await recovered(ledger, files, hold)
-    await _forget(ledger, redaction)
+    await _forget(ledger, redaction, theirs)
     await _forget_sessions(ledger, redaction)
     await SearchIndex(ledger).drop()
     log.info("person.erased", placeholder=redaction.placeholder, files=len(swaps))
@@ -131,29 +140,29 @@ async def erase(
 
 
 async def require_over(ledger: Ledger, redaction: Redaction) -> None:
-    """Check that everything that names a person is over.
+    """Check that nothing that names a person is pending.
 
     Raises:
-        ErasureRefused: Something waits, is in doubt, or is not done.
+        ErasureRefused: Something is pending, in doubt, or not finished.
     """
     work, now = await waiting_work(ledger), await ledger.now()
     if any(map(redaction.is_in, work)):
         raise ErasureRefused(
-            "Messages to them are not delivered yet, or a run of theirs is not done. Try again "
-            "when `signoff doctor` shows no backlog."
+            "Messages to them are not delivered yet, or one of their runs has not finished. Try "
+            "again when `signoff doctor` shows no backlog."
         )
     names = names_in(work)
     named = [one async for one in _bundles(ledger) if _names(redaction, one)]
     if kept := [why for one in named if (why := one.why_kept(now, names))]:
         more = f" and {len(kept) - _NAMED:,} more" if len(kept) > _NAMED else ""
         raise ErasureRefused(
-            f"Requests that name them are not over: {'; '.join(kept[:_NAMED])}{more}. Decide, "
+            f"Requests that name them are still open: {'; '.join(kept[:_NAMED])}{more}. Decide, "
             "reassign or withdraw them first."
         )
 
 
 async def _require_gone(ledger: Ledger, redaction: Redaction) -> None:
-    """Refuse if something that names the person has come meanwhile, or cannot be archived."""
+    """Refuse if a record that names the person was added meanwhile, or cannot be archived."""
     for key in ("approval:", "run:", "grant:"):
         found = await ledger.store.keys(key, "string")
         for start in range(0, len(found), _BATCH):
@@ -166,8 +175,8 @@ async def _require_gone(ledger: Ledger, redaction: Redaction) -> None:
     async for entry_id, text, _ in audit.entries(ledger.store):
         if redaction.is_in(text):
             raise ErasureRefused(
-                f"Entry {entry_id} of the audit names them and is not in the archive: webhooks "
-                "have not read it, or it is new. Nothing was erased; try again."
+                f"Entry {entry_id} of the audit names them and cannot be archived yet: it is new, "
+                "or webhooks have not read it. Nothing was erased; try again."
             )
 
 
@@ -185,16 +194,20 @@ def _names(redaction: Redaction, one: RunBundle) -> bool:
     )
 
 
-def _rewrite(
-    files: ArchiveFiles, anchor: Anchor, redaction: Redaction
-) -> tuple[tuple[Swap, ...], int]:
-    """Write those files anew that name the person; return them, and how many lines changed."""
-    theirs = {
+def _owned(files: ArchiveFiles, anchor: Anchor, redaction: Redaction) -> set[str]:
+    """Return the ids of the person's own runs, approvals and grants in the archive."""
+    return {
         line.id
         for sequence in range(1, anchor.sequence + 1)
         for line in files.read(sequence)
         if isinstance(line, Record) and redaction.owns(json.loads(line.data))
     }
+
+
+def _rewrite(
+    files: ArchiveFiles, anchor: Anchor, redaction: Redaction, theirs: Collection[str]
+) -> tuple[tuple[Swap, ...], int]:
+    """Rewrite the files that name the person; return them, and how many lines changed."""
     swaps, count = list[Swap](), 0
     for sequence in range(1, anchor.sequence + 1):
         head, changed, lines = None, 0, list[str]()
@@ -213,15 +226,17 @@ def _rewrite(
     return tuple(swaps), count
 
 
-def _redacted(line: Entry | Record, redaction: Redaction, theirs: set[str]) -> Entry | Record:
+def _redacted(
+    line: Entry | Record, redaction: Redaction, theirs: Collection[str]
+) -> Entry | Record:
     if isinstance(line, Record):
         if not redaction.is_in(line.data):
             return line
         clean = line._replace(data=redaction.record(line.data), mark="")
-        value_of(clean)  # what cannot be read any more is not written
+        value_of(clean)  # raises if the redacted record is not readable
         return clean
     fields = json.loads(line.text)
-    about = not theirs.isdisjoint({fields.get("run"), fields.get("approval")})
+    about = any(fields.get(one) in theirs for one in ("run", "approval"))
     if not about and not redaction.is_in(line.text):
         return line
     text = redaction.entry(line.text, theirs=about)
@@ -231,32 +246,37 @@ def _redacted(line: Entry | Record, redaction: Redaction, theirs: set[str]) -> E
     return line._replace(text=text, hashed=hashed)
 
 
-async def _forget(ledger: Ledger, redaction: Redaction) -> None:
-    """Remove the person's own records, and those that would have expired."""
+async def _forget(ledger: Ledger, redaction: Redaction, theirs: Collection[str]) -> None:
+    """Remove the person's own records, and expiring records about the person."""
     store = ledger.store
     await store.script("compact")
     for key in ("absences", "groups"):
         await ledger.decide_again(partial(_forget_in, ledger, redaction, key))
-    turns = await store.keys("turns:", "zset")
+    for start in _LASTING:
+        for key in await store.keys(start, "string"):
+            await ledger.decide_again(partial(_redact_in, ledger, redaction, key))
+    turns, told = await store.keys("turns:", "zset"), await store.keys("told:", "string")
     async with store.translated_client() as client:
         for name in redaction.names:
-            own = (f"{store.prefix}{kind}:{name}" for kind in ("epoch", "logins", "push"))
-            await client.delete(*own)
+            own = [f"{kind}:{name}" for kind in ("epoch", "logins", "push")]
+            own += [key for key in told if key.endswith(f":{name}")]
+            await client.delete(*(store.prefix + one for one in own))
             for key in turns:
                 await client.zrem(store.prefix + key, name)
     for start in _EXPIRING:
         for key in await ledger.store.keys(start, "string"):
             record = await ledger.raw(key)
-            if record is not None and any(_texts(record[1], redaction)):
-                drop = [(DEAD, key.removeprefix(f"{DEAD}:"), 0)] if start == f"{DEAD}:" else []
+            if record is not None and _mentions(key, record[1], redaction, theirs):
+                index, _, name = key.partition(":")
+                drop = [(index, name, 0)] if index in {DEAD, STUCK} else []
                 await ledger.commit_all([Change().put_raw(key, "", was=record[0], drop=drop)])
 
 
 async def _forget_sessions(ledger: Ledger, redaction: Redaction) -> None:
-    """Delete the person's sessions with agents, and take them out of those of others.
+    """Delete the person's sessions with agents, and redact the person in other sessions.
 
     Raises:
-        ErasureRefused: One of them is being run.
+        ErasureRefused: A worker runs one of the sessions.
     """
     records = SessionRecords(ledger.store)
 
@@ -267,8 +287,8 @@ async def _forget_sessions(ledger: Ledger, redaction: Redaction) -> None:
         token = secrets.token_hex(8)
         if not await ledger.take_lease(name.lease, token, lease=_LEASE):
             raise ErasureRefused(
-                f"Session {name.id} of {name.app} is being run. The rest is erased; erase them "
-                "again when it has ended."
+                f"A worker runs session {name.id} of {name.app}. Everything else is erased; erase "
+                "the person again when the run has ended."
             )
         try:
             if redaction.is_named(name.user):
@@ -293,8 +313,28 @@ async def _forget_in(ledger: Ledger, redaction: Redaction, key: str) -> None:
     await ledger.commit(Change().put_raw(key, json.dumps(kept), was=record[0]))
 
 
-def _texts(data: str, redaction: Redaction) -> Iterator[bool]:
+async def _redact_in(ledger: Ledger, redaction: Redaction, key: str) -> None:
+    record = await ledger.raw(key)
+    if record is None or not redaction.is_in(record[1]):
+        return
+    async with ledger.store.translated_client() as client:
+        left = await client.ttl(ledger.store.prefix + key)
+    ttl = timedelta(seconds=max(left, 1)) if left >= 0 else None
+    await ledger.commit(Change().put_raw(key, redaction.value(record[1]), was=record[0], ttl=ttl))
+
+
+def _mentions(key: str, data: str, redaction: Redaction, theirs: Collection[str]) -> bool:
+    """Say whether a record names the person, or is about one of their requests."""
     try:
-        yield redaction.is_in(data)
+        fields = json.loads(data)
+        if redaction.is_in(data):
+            return True
     except ValueError:
-        yield any(one in data for one in redaction.names)
+        return any(one in data for one in redaction.names)
+    if key.startswith("arguments:") or not isinstance(fields, dict):
+        # The arguments of a tool may have fields with the names below and any values.
+        return False
+    # A dead letter holds the work that was given up.
+    parts = [one for one in (fields, fields.get("body")) if isinstance(one, dict)]
+    mail = base64.b64decode(fields.get("raw", "")).decode("utf-8", "replace")
+    return any(one.get("approval") in theirs for one in parts) or redaction.is_in_plain(mail)

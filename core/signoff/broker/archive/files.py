@@ -1,8 +1,8 @@
-"""The files of the archive: JSON Lines, written once and closed by a checksum.
+"""The files of the archive: JSON Lines, written once, with a checksum at the end.
 
-A file is called by its number, ``000001.jsonl``. Its first line says where in the audit it begins.
-Then come entries of the audit as `signoff audit export` writes them, and records of runs, approvals
-and grants. Its last line has the SHA-256 of all bytes before.
+The name of a file is its number, ``000001.jsonl``. The first line says where in the audit the file
+begins. Then follow audit entries, as `signoff audit export` writes them, and records of runs,
+approvals and grants. The last line has the SHA-256 of all bytes before it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,12 +37,12 @@ class Head(Value):
     Attributes:
         archive: The version of the format.
         sequence: The number of the file, from 1.
-        after: The stream id of the last entry before; "" where there is none.
+        after: The stream id of the last audit entry before this file; "" if there is none.
         link: The link of that entry.
-        count: How many entries there are before.
+        count: How many entries precede this file.
         at: When it was written (UTC).
-        kept: Runs of the file before that do not count there: they changed as they were archived,
-            and stayed in the ledger.
+        kept: Runs of the previous file that do not count there: they changed while they were
+            archived, and stayed in the ledger.
     """
 
     archive: int = Field(1, le=1)
@@ -54,7 +55,7 @@ class Head(Value):
 
 
 class Entry(NamedTuple):
-    """An entry of the audit; `hashed` is set where personal data was erased from its text."""
+    """An entry of the audit; `hashed` is set if personal data was erased from its text."""
 
     id: str
     text: str
@@ -63,14 +64,14 @@ class Entry(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as the ledger had it.
+    """A record from the ledger.
 
     Attributes:
-        key: Its key there, such as ``run:run_1``.
-        version: Counts its commits.
-        mark: Stands for the last of them; "" after an erasure.
-        trail: Of a run: the ids of its entries in the audit, separated by spaces.
-        data: What it held, as JSON text.
+        key: The key in the ledger, such as ``run:run_1``.
+        version: The number of commits that wrote it.
+        mark: The mark of the last commit; "" after an erasure.
+        trail: For a run, the ids of its audit entries, separated by spaces.
+        data: The data as JSON text.
     """
 
     key: str
@@ -86,11 +87,11 @@ class Record(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of what it is about."""
+        """The id of the run, approval or grant."""
         return self.key.partition(":")[2]
 
     def to_line(self) -> str:
-        """Return it as a line."""
+        """Return the line of a file for this record."""
         about = {"version": self.version, "mark": self.mark}
         about |= {"trail": self.trail} if self.trail else {}
         more = json.dumps(about)[1:-1]
@@ -98,7 +99,7 @@ class Record(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A file that is written and not in its place yet."""
+    """A file that is written but does not have its final name yet."""
 
     name: str
     sha256: str
@@ -108,23 +109,23 @@ class ArchiveFiles:
     """The folder of the archive.
 
     Args:
-        folder: Made with the first file.
+        folder: The path, created with the first file.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, sequence: int) -> Path:
-        """Return where a file is, or will be."""
+        """Return the path of a file, which need not exist."""
         return self.folder / f"{sequence:06}.jsonl"
 
     def write(self, head: Head, lines: Iterable[str], *, suffix: str = "part") -> Part:
-        """Write a file under a name of its own; it is on the disk when this returns.
+        """Write a file under a temporary name, and sync it to the disk.
 
         Args:
-            head: Its first line.
-            lines: The others, each with its line feed.
-            suffix: How its name ends until it is placed.
+            head: The first line.
+            lines: The other lines, each with its line feed.
+            suffix: The end of the temporary name.
 
         Raises:
             OSError: It cannot be written.
@@ -132,56 +133,62 @@ class ArchiveFiles:
         private_folder(self.folder)
         part = self.folder / f"{head.sequence:06}.{secrets.token_hex(6)}.{suffix}"
         whole = hashlib.sha256()
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            for line in (head.model_dump_json() + "\n", *lines):
-                data = line.encode()
-                whole.update(data)
-                file.write(data)
-            file.write(f'{{"sha256": "{whole.hexdigest()}"}}\n'.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(number, "wb") as file:
+                for line in (head.model_dump_json() + "\n", *lines):
+                    data = line.encode()
+                    whole.update(data)
+                    file.write(data)
+                file.write(f'{{"sha256": "{whole.hexdigest()}"}}\n'.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                part.unlink()  # to free the space if the disk is full
+            raise
         self._sync()
         return Part(part.name, whole.hexdigest())
 
     def place(self, sequence: int, part: Part, *, replaces: bool = False) -> None:
-        """Give a written file its name, unless it has it already.
+        """Give a written file its final name, unless it has it already.
 
         Args:
-            sequence: Its number.
-            part: What was written.
-            replaces: Whether there is a file of this number, which it replaces.
+            sequence: The number of the file.
+            part: The written file.
+            replaces: Whether it replaces an existing file with this number.
 
         Raises:
-            ArchiveBroken: There is neither the one nor the other, or another file has its name.
+            ArchiveBroken: The file exists under neither name, or another file has its name.
         """
         source, target = self.folder / part.name, self.path(sequence)
         if source.exists():
             if target.exists() and not replaces and self.checksum(sequence) != part.sha256:
                 raise ArchiveBroken(
-                    f"{target} is there already, and is not what the ledger has archived. Was the "
-                    "ledger restored from an older backup? Move the newer files away first."
+                    f"{target} exists already, and is not the file that the ledger archived. Was "
+                    "the ledger restored from an older backup? Move the newer files away first."
                 )
             source.replace(target)
             self._sync()
         self.require(sequence, part.sha256)
 
     def require(self, sequence: int, sha256: str) -> None:
-        """Check that a file is there and is what it was.
+        """Check that a file exists and is unchanged.
 
         Raises:
-            ArchiveBroken: It is not.
+            ArchiveBroken: The file is missing or was changed.
         """
         if self.checksum(sequence) != sha256:
             raise ArchiveBroken(
-                f"{self.path(sequence)} is not what was archived: it was changed or replaced. "
-                "Bring it back from a backup."
+                f"{self.path(sequence)} is not the archived file: it was changed or replaced. "
+                "Restore it from a backup."
             )
 
     def checksum(self, sequence: int) -> str:
-        """Return the checksum of a file, which its last line has too.
+        """Compute the checksum of a file, and compare it with its last line.
 
         Raises:
-            ArchiveBroken: The file is not there, or the two differ.
+            ArchiveBroken: The file is missing, or the checksums differ.
         """
         whole, last = hashlib.sha256(), b""
         try:
@@ -192,21 +199,21 @@ class ArchiveFiles:
         except OSError as error:
             raise ArchiveBroken(
                 f"{self.path(sequence)} cannot be read: {error.strerror}. All processes and "
-                "machines that archive must have the same folder: [retention] archive."
+                "machines that archive must share one folder: [retention] archive."
             ) from error
         form = _END.fullmatch(last.decode(errors="replace"))
         if form is None or form[1] != whole.hexdigest():
             raise ArchiveBroken(
-                f"{self.path(sequence)} does not have the checksum in its last line: it was "
-                "changed or cut off. Bring it back from a backup."
+                f"{self.path(sequence)} does not match the checksum in its last line: it was "
+                "changed or truncated. Restore it from a backup."
             )
         return form[1]
 
     def read(self, sequence: int) -> Iterator[Head | Entry | Record]:
-        """Yield what is in a file; check its checksum before.
+        """Yield the contents of a file, without verifying its checksum; see `checksum`.
 
         Raises:
-            ArchiveBroken: The file is not there, or a line is not of this format.
+            ArchiveBroken: The file is missing, or a line is invalid.
         """
         try:
             with self.path(sequence).open(encoding="utf-8", newline="\n") as file:
@@ -215,18 +222,20 @@ class ArchiveFiles:
                         yield _read(line, f"{self.path(sequence)}, line {number}")
         except OSError as error:
             raise ArchiveBroken(f"{self.path(sequence)}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise ArchiveBroken(f"{self.path(sequence)} cannot be read: {error}") from error
 
     def unplaced(self, suffix: str = "part") -> dict[str, int]:
-        """Return the names of files that were written and not placed, with their numbers."""
+        """Return the names and numbers of files without a final name."""
         found = (one.name for one in self.folder.glob(f"*.{suffix}"))
         return {name: int(name[:6]) for name in found if name[:6].isdigit()}
 
     def drop(self, name: str) -> None:
-        """Remove a file that was written and will not be placed."""
+        """Delete a file that will not get its final name."""
         (self.folder / name).unlink(missing_ok=True)
 
     def _sync(self) -> None:
-        """Bring the names in the folder to the disk."""
+        """Sync the folder to the disk."""
         number = os.open(self.folder, os.O_RDONLY)
         try:
             os.fsync(number)
@@ -240,11 +249,11 @@ def _read(line: str, where: str) -> Head | Entry | Record:
             return Entry(*from_line(line))
         if line.startswith(_RECORD):
             row: dict[str, Any] = json.loads(line)
-            # As it stands there: what was written as JSON is not written anew.
+            # The original text, because writing the JSON again could change it.
             data = line[line.index('"data": ') + 8 : line.rindex("}")]
             return Record(row["record"], row["version"], row["mark"], row.get("trail", ""), data)
         if line.startswith(_HEAD):
             return Head.model_validate_json(line)
     except (ValueError, KeyError, ValidationError) as error:
         raise ArchiveBroken(f"{where} cannot be read: {error}") from error
-    raise ArchiveBroken(f"{where} is of no known kind; was it written by a newer version?")
+    raise ArchiveBroken(f"{where} is of an unknown kind; was it written by a newer version?")

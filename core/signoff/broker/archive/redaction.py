@@ -1,4 +1,4 @@
-"""Taking a person out of what is kept: their names become a placeholder, their words go."""
+"""Redacts a person in stored texts: a placeholder replaces names, and their words are removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 ERASED: Final = "[erased]"
 
 _WHO: Final = ("by", "person", "of", "to", "user", "revoked_by")
-"""Fields that name somebody."""
+"""Fields that name a person."""
 
 _WORDS: Final = frozenset(
     {
@@ -20,22 +20,22 @@ _WORDS: Final = frozenset(
         *("result", "revoked_why", "said", "template", "text", "why"),
     }
 )
-"""Fields that hold what somebody wrote, or where they are reached."""
+"""Fields with a person's own text or address."""
 
 _RECEIPT: Final = re.compile(r"eyJ[\w-]+\.([\w-]+)\.[\w-]+")
 
 _KEPT: Final = ("channel", "digest", "verdict", "sequence", "sha256", "files")
-"""Details of an event that say nothing of a person."""
+"""Details of an event that contain no personal data."""
 
 
 class Redaction:
-    """One person, and what stands for them from now on.
+    """Redacts one person.
 
     Args:
-        names: Ids, addresses and names of the person. Addresses and full names are found inside
-            texts too; an id, which may be a common word, only where it stands alone.
-        placeholder: What takes their place; nothing can be learned from it.
-        also: Further words that are found inside texts.
+        names: Ids, addresses and names of the person. Addresses and full names are also found
+            inside texts. An id may be a common word, so it is only found as a whole value.
+        placeholder: The text that replaces the person and reveals nothing about them.
+        also: Further words to find inside texts.
     """
 
     def __init__(self, names: Iterable[str], placeholder: str, also: Iterable[str] = ()) -> None:
@@ -52,12 +52,16 @@ class Redaction:
         """Say whether a JSON text mentions the person."""
         return self._in(json.loads(text))
 
+    def is_in_plain(self, text: str) -> bool:
+        """Say whether a plain text mentions the person."""
+        return self._form.search(text) is not None
+
     def entry(self, text: str, *, theirs: bool) -> str:
-        """Return an entry of the audit without the person.
+        """Redact an entry of the audit.
 
         Args:
-            text: Its JSON text.
-            theirs: Whether it is about a request of theirs.
+            text: The JSON text of the entry.
+            theirs: Whether it is about one of their requests.
         """
         fields: dict[str, Any] = json.loads(text)
         if theirs or self.is_named(fields.get("by")):
@@ -68,20 +72,25 @@ class Redaction:
         return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
 
     def record(self, text: str) -> str:
-        """Return what a record holds without the person, as JSON text."""
+        """Redact a record, given and returned as JSON text."""
         fields: dict[str, Any] = json.loads(text)
         clean = self._clean(fields, self.owns(fields))
         if clean.get("message") == "":
             clean["message"] = ERASED
         return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
 
+    def value(self, text: str) -> str:
+        """Redact any other JSON text."""
+        clean = self._clean(json.loads(text), False)
+        return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
+
     def owns(self, fields: Mapping[str, Any]) -> bool:
-        """Say whether a run, an approval or a grant is about a request of the person."""
+        """Say whether a run, an approval or a grant belongs to a request of the person."""
         inner = (fields.get("origin"), fields.get("scope"), fields)
         return any(self.is_named(one.get("user")) for one in inner if isinstance(one, Mapping))
 
     def is_named(self, value: object) -> bool:
-        """Say whether a value is a name of the person, and nothing else."""
+        """Say whether a value is exactly a name of the person."""
         return isinstance(value, str) and value.casefold() in self._folded
 
     def _in(self, value: object) -> bool:
@@ -99,7 +108,7 @@ class Redaction:
         match value:
             case str():
                 if self._in(_stated(value)):
-                    return ""  # nothing of what was signed can be taken out
+                    return ""  # a signed text cannot be redacted in part
                 return (
                     self.placeholder
                     if self.is_named(value)
@@ -119,7 +128,7 @@ class Redaction:
 
 
 def _stated(text: str) -> object:
-    """Return what a receipt states (a JWS in compact form), None for any other text."""
+    """Return the payload of a receipt (a JWS in compact form), None for any other text."""
     form = _RECEIPT.fullmatch(text)
     try:
         return json.loads(base64.urlsafe_b64decode(form[1] + "==")) if form else None

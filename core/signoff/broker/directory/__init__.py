@@ -1,1 +1,1 @@
-"""The organisation as the ledger has it: who is away, who is in which group, whose turn it is."""
+"""The organisation in the ledger: absences, groups and rotations."""

@@ -1,4 +1,4 @@
-"""The directory as it is now: absences and groups that the ledger has, beside the settings."""
+"""The current directory: the people of the settings, with absences and groups in the ledger."""
 
 from __future__ import annotations
 
@@ -18,52 +18,68 @@ from signoff.broker.ledger.records import legible
 from signoff.core.approvals.events import Event, What
 from signoff.core.approvals.parts import Assurance
 from signoff.core.base.errors import AbsenceRefused
+from signoff.core.base.freezes import Freeze
 from signoff.core.base.model import stored_json
 from signoff.core.directory.absences import Absences, Presence, circle, with_absences
 from signoff.core.directory.hours import Absence
 from signoff.core.directory.people import Directory, Person
 
 _KEY = "absences"
+_NEVER = -1
+"""A generation that no directory has."""
+
 _RECORD: TypeAdapter[dict[str, Presence]] = TypeAdapter(dict[str, Presence])
 
 log = structlog.get_logger(__name__)
 
 
 class People:
-    """The directory of the settings, with the absences that were set since and with groups.
+    """The directory of the settings, with the absences, groups and freezes in the ledger.
 
     Args:
-        ledger: Where both are kept.
-        directory: The people as the settings have them.
+        ledger: The ledger.
+        directory: The people of the settings.
     """
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self._ledger = ledger
         self._written = directory
         self._versions: tuple[int, ...] = ()
+        self._generation = directory.generation
+        self._absences: Absences = {}
+        self._groups: Mapping[str, tuple[str, ...]] = {}
+        self._freezes: tuple[Freeze, ...] = ()
         self._present = directory
 
     @property
     def generation(self) -> int:
-        """How often the settings were read again; see `Directory.become`."""
+        """How often the settings were reloaded; see `Directory.become`."""
         return self._written.generation
 
+    @property
+    def present(self) -> Directory:
+        """The people of the current settings, with the last state read from the ledger."""
+        if self._versions and self._generation != self._written.generation:
+            present = with_absences(self._written, self._absences)
+            self._present = present.with_groups(self._groups).with_freezes(self._freezes)
+            self._generation = self._written.generation
+        return self._present
+
     async def directory(self) -> Directory:
-        """Return the people as they are now; one look into the ledger.
+        """Return the current people, after reading the ledger once.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
             RecordUnreadable: A newer version of Signoff has written one of them.
         """
         found = await self._ledger.store.read([_KEY, GROUPS, FREEZES])
-        absent, grouped, frozen = found
-        versions = (*(one[0] if one else 0 for one in found), self._written.generation)
+        versions = tuple(one[0] if one else 0 for one in found)
         if versions != self._versions:
-            present = with_absences(self._written, _read(absent))
-            present = present.with_groups(read_groups(grouped))
-            self._present = present.with_freezes(read_freezes(frozen))
-            self._versions = versions
-        return self._present
+            absent, grouped, frozen = found
+            read = _read(absent), read_groups(grouped), read_freezes(frozen)
+            self._absences, self._groups, self._freezes = read
+            self._versions, self._generation = versions, _NEVER
+        return self.present
 
     async def leave(
         self,
@@ -75,19 +91,19 @@ class People:
         also: Change | None = None,
         assurance: Assurance = Assurance.ACCOUNT,
     ) -> Absence:
-        """Note that somebody is away, over what was known of these days.
+        """Record an absence, which replaces earlier information about these days.
 
         Args:
-            person: Who.
-            absence: The days, and who decides instead.
-            by: Who says so, for the audit.
-            more: How, for the audit.
-            also: What must happen in the same commit.
-            assurance: How well it is known who says so. An account alone chooses no delegate for
-                what takes a second factor; see `Absence`.
+            person: The person.
+            absence: The days, and the delegate.
+            by: Who reports the absence, for the audit.
+            more: Details for the audit.
+            also: A change to commit together with the absence.
+            assurance: How well the identity of the reporter is proven. An account alone cannot
+                choose a delegate for decisions that need a second factor; see `Absence`.
 
         Raises:
-            AbsenceRefused: It is over, the delegate is not known, or is stood in for by the person.
+            AbsenceRefused: It is over, the delegate is unknown, or the delegates form a circle.
         """
         reported = absence.model_copy(update={"second_factor": assurance.gives_away})
 
@@ -116,10 +132,10 @@ class People:
         more: Mapping[str, JsonValue],
         also: Change | None = None,
     ) -> None:
-        """Note that somebody is here from today on; what is still to come stays.
+        """Record that a person is back from today on. Future absences stay.
 
         Raises:
-            AbsenceRefused: They are not away.
+            AbsenceRefused: The person is not away.
         """
 
         async def attempt() -> None:
@@ -148,13 +164,13 @@ class People:
         await self._ledger.commit(change.put_raw(_KEY, data, was=version).note([event]))
 
     def _without_past(self, person_id: str, presence: Presence, event: Event) -> Presence | None:
-        """Return what is still worth keeping of a person, None for nothing."""
+        """Return a person's presence without past days, None if nothing is left."""
         person = self._written.get(person_id)
         if person is None:
             return None
         today = person.day(event.at)
         left = presence.without_past(today)
-        # Coming back is remembered as long as the settings say otherwise.
+        # The return is kept as long as the settings report an absence for these days.
         ended = left.back is None or not any(
             one.start <= left.back and one.end >= today for one in person.away
         )
@@ -167,7 +183,7 @@ def _require_possible(
     directory: Directory, person: Person, absence: Absence, *, today: date
 ) -> None:
     if absence.end < today:
-        raise AbsenceRefused(f"It would have ended on {absence.end}, and today is {today}.")
+        raise AbsenceRefused(f"The absence ends on {absence.end}, but today is {today}.")
     if not absence.delegate:
         return
     if directory.find(absence.delegate) is None:
@@ -177,8 +193,8 @@ def _require_possible(
         )
     if way := circle(directory, person.id, absence):
         raise AbsenceRefused(
-            f"On some of these days nobody would decide: {' → '.join(way)} stand in for each "
-            "other. Name somebody else."
+            f"On some of these days nobody could decide: {' → '.join(way)} stand in for each "
+            "other. Choose another delegate."
         )
 
 

@@ -1,4 +1,4 @@
-"""Who is in the groups of a channel's platform, as it was last asked, kept in the ledger."""
+"""The members of groups on a channel's platform, as last read, in the ledger."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import legible
 
 Groups = Mapping[str, tuple[str, ...]]
-"""Ids of people by the id of a Slack user group."""
+"""The ids of people by the id of a Slack user group."""
 
 KEY = "groups"
 _RECORD: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 def read_groups(record: tuple[int, str] | None) -> Groups:
-    """Return what a record holds.
+    """Return the groups in a record.
 
     Raises:
         RecordUnreadable: A newer version of Signoff has written it.
@@ -27,10 +27,10 @@ def read_groups(record: tuple[int, str] | None) -> Groups:
 
 
 async def keep_groups(ledger: Ledger, found: Groups) -> bool:
-    """Note who is in these groups, beside those that are known, and say whether that is new.
+    """Record the members of groups, besides the known groups, and return whether that is new.
 
     Raises:
-        LedgerError: It could not be committed.
+        LedgerError: The commit failed.
     """
 
     async def attempt() -> bool:

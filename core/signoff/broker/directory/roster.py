@@ -1,4 +1,4 @@
-"""The people and the rotations of the queues, as a process has last read them from the ledger."""
+"""The people and the rotations of the queues, as a process last read them."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ log = structlog.get_logger(__name__)
 
 
 class Roster:
-    """The directory and the rotations, by which approvals are judged.
+    """The directory and the rotations that approvals are judged by.
 
     Args:
-        ledger: Has the absences, the groups and the rotations.
-        directory: The people as the settings have them.
+        ledger: The ledger with absences, groups and rotations.
+        directory: The people of the settings.
 
     Attributes:
-        directory: The people as of the last `refresh`.
-        rotations: The rotations of the queues as of then.
+        rotations: The rotations of the queues as of the last `refresh`.
         people: Sets absences.
     """
 
     def __init__(self, ledger: Ledger, directory: Directory) -> None:
         self.ledger = ledger
-        self.directory = directory
         self.rotations = RotationKeeper({})
         self.people = People(ledger, directory)
 
+    @property
+    def directory(self) -> Directory:
+        """The people of the current settings, with absences and freezes as last read."""
+        return self.people.present
+
     async def refresh(self) -> None:
-        """Read who is away by now, and whose turn it is in the queues.
+        """Read the current absences and rotations.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
         try:
-            self.directory = await self.people.directory()
+            await self.people.directory()
         except RecordUnreadable as error:
-            # Who was away when it could be read still is, and questions go on.
+            # Go on with the absences that were last read.
             log.error("roster.absences_unreadable", error=str(error))  # noqa: TRY400 -- the message says it all
         self.rotations = await RotationKeeper.read(self.ledger, self.directory)

@@ -20,11 +20,11 @@ _KEYS = "turns:"
 class RotationKeeper:
     """The rotations of all queues that ask one member at a time, as one process sees them.
 
-    Several processes that ask at the same moment may ask the same member: each of them goes on
-    through the members separately, so nobody is asked more than once more for each process.
+    Processes that ask at the same moment may ask the same member. Each process goes through the
+    members in order, so a member is asked at most one extra time per process.
 
     Args:
-        known: By queue and member: when (microseconds) the member was last asked.
+        known: When each member was last asked, in microseconds, by queue and member.
     """
 
     def __init__(self, known: dict[str, dict[str, float]]) -> None:
@@ -32,7 +32,7 @@ class RotationKeeper:
 
     @classmethod
     async def read(cls, ledger: Ledger, directory: Directory) -> Self:
-        """Return the rotations as they stand; asks nothing where every queue asks all.
+        """Return the current rotations. Redis is not read if all queues ask everybody.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -42,11 +42,11 @@ class RotationKeeper:
         return cls(dict(zip(names, found, strict=True)))
 
     def take(self, change: Change, seats: Iterable[Seat], *, now: datetime) -> None:
-        """Note in a change, and for the next ones of this process, who of a queue was asked.
+        """Record in a change, and for later changes of this process, which members were asked.
 
         Args:
-            change: It writes the approval that the seats are of.
-            seats: Those of the level that begins; who stands in takes the place of the other.
+            change: The change that writes the approval.
+            seats: The seats of the level that starts. A stand-in counts as the absent member.
             now: The present.
         """
         for queue, member, place in take(self.known, seats, to_us(now)):

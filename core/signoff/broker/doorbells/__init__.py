@@ -1,1 +1,1 @@
-"""Celery, which carries doorbells: the app, the consumer, and the loop behind its threads."""
+"""Celery, which carries doorbells: the app, the consumer, and the event loop of its threads."""

@@ -1,4 +1,4 @@
-"""The Celery app: task names, queues, and the bell that rings them."""
+"""The Celery app, its queues, and the bell that sends its tasks."""
 
 from __future__ import annotations
 
@@ -14,40 +14,57 @@ from kombu.transport import TRANSPORT_ALIASES
 from signoff.broker import stages
 from signoff.broker.monitoring import metrics
 from signoff.broker.server.address import SCHEME, Sentinels
+from signoff.broker.server.cluster import Cluster, Nodes, celery_prefix, is_cluster
 
 log = structlog.get_logger(__name__)
 
 RING_EXPIRES: Final = 3600
-"""Seconds after which a doorbell that nobody heard is dropped.
+"""Seconds after which a doorbell that no worker received is dropped.
 
-So long, because a worker compares it with its own clock: were it a minute, machines whose clocks
-differ by one would drop every ring.
+It is this long because a worker compares it with its own clock: with one minute, machines whose
+clocks differ by a minute would drop every ring.
 """
 
 _PAUSE: Final = 5.0
-"""Seconds for which nothing is rung after the broker could not be reached."""
+"""Seconds without rings after the broker could not be reached."""
 
 
-def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
+def make_celery(broker_url: str, *, name: str = "signoff", prefix: str = "{signoff}:") -> Celery:
     """Return an app that carries doorbells over Redis or RabbitMQ.
 
     The messages are doorbells: the work and its lease are in the ledger. So they are acknowledged
-    early (a worker that dies with one costs a second, until the reconciler rings again), nothing
-    is kept as a result, and no message ever has an ETA.
+    early (if a worker dies with one, the reconciler rings again after some seconds), results are
+    not stored, and no message has an ETA.
 
     Args:
-        broker_url: ``redis://…``, ``rediss://…``, ``amqp://…`` or ``amqps://…``, or ``sentinel://…``
-            as `signoff.broker.server.address.Sentinels` has it.
+        broker_url: ``amqp://…``, ``amqps://…`` or a URL of Redis, except ``unix://…``; see
+            `signoff.broker.server.address.open_pool`.
         name: The name of the app.
+        prefix: The prefix of the ledger's keys; in a cluster, the queues are in the same slot.
+
+    Raises:
+        ConfigError: The URL of Sentinels or of a cluster is invalid, or the prefix does not suit a
+            cluster.
     """
-    sentinel: dict[str, Any] = {}
+    where: dict[str, Any] = {}
+    transport = None
+    if broker_url.startswith(("redis://", "rediss://")):
+        transport = "signoff.broker.doorbells.waiting:Transport"
     if broker_url.startswith(SCHEME):
-        broker_url, sentinel = Sentinels.read(broker_url).for_celery()
-        # By the scheme, because kombu goes by it when it tries another of the Sentinels.
+        broker_url, where = Sentinels.read(broker_url).for_celery()
+        # Registered by scheme, because kombu uses that when it tries another Sentinel.
         TRANSPORT_ALIASES["sentinel"] = "signoff.broker.doorbells.sentinels:Transport"
-    # The usual fix-up is for Django, and has a whole worker imported.
+    elif is_cluster(broker_url):
+        nodes = Nodes(Cluster.read(broker_url), prefix)
+        host, port = nodes.cluster.hosts[0]
+        # kombu takes the text before a "+" as the transport. The nodes are passed as an option.
+        broker_url = f"redis-cluster://{host}:{port}/0"
+        where = {"nodes": nodes, "global_keyprefix": celery_prefix(prefix)}
+        TRANSPORT_ALIASES["redis-cluster"] = "signoff.broker.doorbells.cluster:ClusterTransport"
+    # The default fix-up is for Django, and imports the whole worker.
     app = Celery(name, broker=broker_url, set_as_current=False, fixups=[])
     app.conf.update(
+        broker_transport=transport,
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,
         task_serializer="json",
@@ -58,12 +75,12 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_send_task_events=False,
-        # By name, because a process that only rings needs no worker in memory.
+        # By name, so that a process which only rings does not import the worker.
         worker_consumer="signoff.broker.doorbells.consumer:BellConsumer",
         broker_connection_retry_on_startup=True,
-        # What the consumer takes for such an error is any error at all.
+        # The consumer treats any exception as such an error.
         broker_channel_error_retry=True,
-        # Without max_retries a sender would wait for its broker for ever.
+        # Without max_retries, a sender would wait for the broker forever.
         broker_transport_options={
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
@@ -71,7 +88,9 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
             "max_retries": 1,
             "interval_start": 0,
             "interval_step": 0,
-            **sentinel,
+            # Rings are acknowledged on receipt, so hardly any is ever restored.
+            "unacked_restore_interval": 60,
+            **where,
         },
         broker_connection_timeout=2,
         enable_utc=True,
@@ -80,24 +99,24 @@ def make_celery(broker_url: str, *, name: str = "signoff") -> Celery:
 
 
 def queues(names: list[str]) -> list[Queue]:
-    """Return the queues of these stages, for a worker to consume."""
+    """Return the queues of stages for a worker to consume."""
     return [Queue(stages.queue(one), routing_key=stages.queue(one)) for one in names]
 
 
 class CeleryBell:
-    """Rings by sending a task without data to the queue of a stage."""
+    """Rings by sending a Celery task to the queue of a stage."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
         self._quiet_until = 0.0
 
     async def ring(self, stage: str) -> None:
-        """Ring once, off the event loop; a broker that is away is logged and not waited for."""
+        """Ring once in a thread. If the broker is unreachable, this is logged and not retried."""
         if time.monotonic() >= self._quiet_until:
             await asyncio.to_thread(self.ring_now, stage)
 
     def ring_now(self, stage: str) -> None:
-        """Ring once, here and now; never raises."""
+        """Ring once in this thread; never raises."""
         try:
             self._app.send_task(
                 stages.task(stage),
@@ -109,7 +128,7 @@ class CeleryBell:
             )
             metrics.record(metrics.DOORBELLS, "rung")
         except Exception as error:  # noqa: BLE001 -- each broker has errors of its own
-            # Nothing is lost: the work is in the ledger, and the reconciler rings every second.
+            # Nothing is lost: the work is in the ledger, and the reconciler rings again.
             self._quiet_until = time.monotonic() + _PAUSE
             metrics.record(metrics.DOORBELLS, "failed")
             log.warning("broker.unreachable", stage=stage, error=str(error))

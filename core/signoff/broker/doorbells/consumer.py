@@ -1,7 +1,10 @@
-"""The part of a Celery worker that takes messages: doorbells, and nothing else."""
+"""The consumer of a Celery worker, which accepts doorbells and nothing else."""
 
 from __future__ import annotations
 
+import signal
+import socket
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -9,6 +12,7 @@ import kombu
 import structlog
 from celery.worker import state as worker_state
 from celery.worker.consumer import Consumer
+from kombu.asynchronous import Hub
 from kombu.message import Message
 
 from signoff.broker import stages
@@ -16,35 +20,68 @@ from signoff.broker import stages
 log = structlog.get_logger(__name__)
 
 _LONGEST: Final = 4096
-"""Bytes of the longest message that is looked at; a doorbell has about a hundred."""
+"""Bytes of the longest message that is parsed; a doorbell has about a hundred."""
 
 _AGAIN: Final = 1
-"""Seconds between two attempts to connect; Celery's own pauses grow to half a minute."""
+"""Seconds between attempts to connect; Celery's own pauses grow to half a minute."""
 
 
 class BellConsumer(Consumer):
-    """Takes the doorbells of this process's stages; what else is in its queues is rejected.
+    """Accepts the doorbells of this process's stages, and rejects all other messages.
 
-    Others may write into the queues of a broker that is shared, and Celery's own handler raises on
-    what it does not expect: the error ends the worker, and the message is there again when it
-    starts. What a message is not rejected for cannot be foreseen either, so no error ends it: the
-    connection is made anew, as after one of the broker's own errors.
+    On a shared broker, others may write into the queues. Celery's own handler raises an error for a
+    message that it does not expect: the worker ends, and gets the message again when it restarts.
+    An accepted message may raise an unexpected error too. So no error ends the worker: it
+    reconnects, as after an error of the broker.
+
+    Attributes:
+        signals: The sockets by which signals wake the loop.
     """
 
-    # Attributes of Celery's that celery-types leaves out.
+    # Attributes of Celery that celery-types leaves out.
     task_consumer: kombu.Consumer
+    hub: Hub | None
     connection_errors: tuple[type[Exception], ...]
     first_connection_attempt: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- Celery's own arguments
         super().__init__(*args, **kwargs)
         self.channel_errors = (Exception,)
+        self.signals = socket.socketpair()
+        for one in self.signals:
+            one.setblocking(False)
+        self._wakes = False
+
+    def on_ready(self) -> None:
+        """Let signals wake the loop, which sleeps for many seconds if no bell rings.
+
+        A signal handler only records that the worker should stop, and Python then goes on waiting.
+        """
+        super().on_ready()
+        read, write = self.signals
+        if self.hub is not None and threading.current_thread() is threading.main_thread():
+            self.hub.add_reader(read, read.recv, 64)
+            signal.set_wakeup_fd(write.fileno(), warn_on_full_buffer=False)
+            self._wakes = True
+
+    def stop(self) -> None:
+        """Stop, and close the sockets by which signals wake the loop."""
+        super().stop()
+        read, write = self.signals
+        # Reset it before the socket is closed: its descriptor may be reused.
+        if self._wakes:
+            signal.set_wakeup_fd(-1)
+            self._wakes = False
+        if self.hub is not None:
+            self.hub.remove(read)
+        read.close()
+        write.close()
 
     def ensure_connected(self, conn: kombu.Connection) -> kombu.Connection:
-        """Connect, as long as that takes; what is rung meanwhile waits in the ledger."""
+        """Retry until the broker is connected; the work waits in the ledger meanwhile."""
 
         def failed(error: Exception, interval: float) -> None:
-            if interval:  # not for each of several Sentinels
+            if interval:  # it is 0 between several Sentinels
                 log.warning("broker.unreachable", error=str(error), retry_in=interval)
 
         conn.ensure_connection(
@@ -58,18 +95,18 @@ class BellConsumer(Consumer):
         return conn
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Give up a connection that is broken.
+        """Close a broken connection.
 
-        kombu fails to close one to Redis where a message had been received and not yet been
-        acknowledged, with an error that Celery does not expect, and that would end the worker.
+        If a message was received and not acknowledged yet, kombu fails to close the connection to
+        Redis, with an error that Celery does not expect. This error would end the worker.
         """
         try:
             super().on_connection_error_after_connected(exc)
-        except Exception as error:  # noqa: BLE001 -- it is broken in any case
+        except Exception as error:  # noqa: BLE001 -- the connection is broken anyway
             log.warning("broker.not_closed", error=repr(error))
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Message], None]:  # noqa: ANN401 -- as above
-        """Return what is called with each message."""
+        """Return the function that is called with each message."""
         handle = super().create_task_handler(*args, **kwargs)
         heard = {queue.name for queue in self.task_consumer.queues}
 
@@ -79,7 +116,7 @@ class BellConsumer(Consumer):
                 if is_bell(message, heard):
                     handle(message)
                     return
-            except Exception as error:  # noqa: BLE001 -- whatever a message of others brings about
+            except Exception as error:  # noqa: BLE001 -- foreign messages can raise anything
                 problem = error
             log.warning(
                 "broker.foreign_message",
@@ -94,14 +131,14 @@ class BellConsumer(Consumer):
 
 
 def is_bell(message: Message, heard: set[str]) -> bool:
-    """Say whether a message is a doorbell, as `CeleryBell` sends it.
+    """Say whether a message is a doorbell from `CeleryBell`.
 
     Args:
-        message: As it was received.
+        message: The message.
         heard: The queues that this process consumes.
 
     Raises:
-        Exception: It is not, and cannot even be read.
+        Exception: The message cannot be read, so it is not a doorbell.
     """
     headers, body = message.headers, message.body
     if message.content_type != "application/json" or len(body or "") > _LONGEST:

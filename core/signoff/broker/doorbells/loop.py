@@ -1,4 +1,4 @@
-"""One asyncio loop per process, for the threads of a Celery worker."""
+"""One asyncio event loop per process, for the threads of a Celery worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own; every coroutine of the process runs on it.
+    """An event loop in its own thread, which runs all coroutines of the process.
 
-    A worker thread that waits for its coroutine costs a stack and no CPU, so a process carries
-    hundreds of runs that wait for their model.
+    A worker thread that waits for its coroutine needs a stack and no CPU, so one process can have
+    hundreds of runs that wait for a model.
     """
 
     def __init__(self, name: str = "signoff-loop") -> None:
@@ -25,9 +25,9 @@ class LoopThread:
         self._thread.start()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return what it returns.
+        """Run a coroutine to its end and return its result.
 
-        Whatever ends the waiting (Ctrl-C, a time limit) cancels the coroutine too.
+        If the waiting is interrupted (Ctrl-C, a time limit), the coroutine is cancelled.
         """
         future = self.spawn(coroutine)
         try:
@@ -48,7 +48,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def stop(self, *, patience: float = 10) -> None:
-        """Cancel what still runs, wait for it so many seconds, and end the thread."""
+        """Cancel all tasks, wait for them so many seconds, and end the thread."""
         if self._thread.is_alive():
             with contextlib.suppress(TimeoutError):
                 self.spawn(self._wind_up(patience)).result(timeout=2 * patience)
@@ -68,7 +68,7 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         if tasks:
-            # One that does not let itself be cancelled does not keep the process from ending.
+            # A task that ignores its cancellation must not keep the process from ending.
             await asyncio.wait(tasks, timeout=patience)
         loop = asyncio.get_running_loop()
         await loop.shutdown_asyncgens()

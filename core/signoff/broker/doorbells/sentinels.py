@@ -1,4 +1,4 @@
-"""How Celery finds the primary behind Sentinels: by the same rule as the ledger."""
+"""Celery's transport for Sentinels, which finds the primary by the same rule as the ledger."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from kombu.transport.redis import SentinelChannel, SentinelTransport
 from redis.exceptions import RedisError
 from redis.sentinel import SentinelManagedConnection
 
+from signoff.broker.doorbells.waiting import Waiting, WaitingChannel
 from signoff.broker.server.address import named_primary
 
 
 class _Connection(SentinelManagedConnection):
     """Asks a majority of the Sentinels before each attempt to connect.
 
-    redis-py asks one of them, and repeats a command at the old address.
+    redis-py asks one Sentinel, and repeats a command at the old address.
     """
 
     def _connect(self) -> Any:  # noqa: ANN401 -- the socket
@@ -25,7 +26,7 @@ class _Connection(SentinelManagedConnection):
             try:
                 states.append(one.sentinel_masters()[pool.service_name])
             except (RedisError, OSError, KeyError):
-                # Asked last the next time: one that is away takes its time.
+                # Ask it last the next time, because waiting for it takes long.
                 sentinels.remove(one)
                 sentinels.append(one)
             if 2 * len(states) > len(sentinels):
@@ -34,11 +35,11 @@ class _Connection(SentinelManagedConnection):
         return super()._connect()  # type: ignore[no-untyped-call]
 
 
-class _Channel(SentinelChannel):
+class _Channel(WaitingChannel, SentinelChannel):
     connection_class = _Connection
 
 
-class Transport(SentinelTransport):
-    """kombu's transport, which connects as above."""
+class Transport(Waiting, SentinelTransport):
+    """kombu's transport for Sentinels, with connections to the current primary."""
 
     Channel = _Channel

@@ -18,20 +18,23 @@ _LINE: Final = re.compile(
 )
 
 
-async def entries(store: Store, *, after: str = "") -> AsyncIterator[tuple[str, str, str]]:
+async def entries(
+    store: Store, *, after: str = "", page: int = _PAGE
+) -> AsyncIterator[tuple[str, str, str]]:
     """Yield stream id, JSON text and link of every entry, the oldest first.
 
     Args:
         store: The ledger's store.
         after: A stream id; only what comes behind it is yielded.
+        page: The most entries in one read.
     """
     start = f"({after}" if after else "-"
     while True:
         async with store.translated_client() as client:
-            rows = await client.xrange(f"{store.prefix}audit", start, "+", count=_PAGE)
+            rows = await client.xrange(f"{store.prefix}audit", start, "+", count=page)
         for entry_id, fields in rows:
             yield entry_id, fields.get("e", ""), fields.get("h", "")
-        if len(rows) < _PAGE:
+        if len(rows) < page:
             return
         start = f"({rows[-1][0]}"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from signoff.broker.ledger.store import to_ms_after, to_us
 from signoff.broker.monitoring import metrics, tracing
-from signoff.broker.work import Work, body_of, read_work
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, State
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.lists.similar import answers, likeness
@@ -25,17 +25,24 @@ from signoff.core.grants.grant import Grant
 from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import Verdict
 
+if TYPE_CHECKING:
+    # Most commands only read the ledger, and do not need the models of work.
+    from signoff.broker.work import Work
+
 FAR = 32_503_680_000_000
-"""The score of what has no deadline: the year 3000, in milliseconds."""
+"""The score of an approval without a deadline: the year 3000, in milliseconds."""
+
+UNREACHABLE = "unreachable"
+"""The index of pending approvals for which nobody can be asked."""
 
 DEAD = "dead"
-"""The index of what was given up, and how the names of those records begin."""
+"""The index of dead letters, and the prefix of their keys."""
 
 DEAD_LETTERS_KEPT = timedelta(days=90)
-"""How long work that was given up can be looked at."""
+"""How long dead letters are kept."""
 
 Entry = tuple[str, str, int]
-"""An index, a member of it, and its score."""
+"""An index, a member, and its score."""
 
 Record = Approval | Run | Grant
 R = TypeVar("R", Approval, Run)
@@ -49,8 +56,8 @@ class Item:
 
     Attributes:
         stage: The stage.
-        id: A function of the cause, so that the same cause puts the same work in once.
-        body: What to do, as it is kept.
+        id: Derived from the cause, so that one cause adds its work only once.
+        body: What to do, as it is stored.
         attempts: How many times it has been claimed, this time included.
         token: The lease.
     """
@@ -68,7 +75,22 @@ class Item:
         Raises:
             RecordUnreadable: The body does not hold what this version can read.
         """
+        from signoff.broker.work import read_work  # noqa: PLC0415 -- most commands do not need it
+
         return read_work(self.stage, self.id, self.body)
+
+    @classmethod
+    def leased(cls, work: Work, body: Mapping[str, Any], token: str) -> Self:
+        """Return work that its sender does at once, on the first attempt.
+
+        Args:
+            work: What to do.
+            body: The work as it is stored.
+            token: The lease.
+        """
+        item = cls(work.stage, work.id, body, 1, token)
+        vars(item)["work"] = work
+        return item
 
 
 def key_of(record: Record) -> str:
@@ -77,9 +99,9 @@ def key_of(record: Record) -> str:
 
 
 def entries(record: Record | None) -> set[Entry]:
-    """Return where a record stands in the indexes.
+    """Return the index entries of a record.
 
-    The indexes follow from the records alone, so they can be rebuilt at any time.
+    They depend on the record alone, so the indexes can be rebuilt at any time.
     """
     match record:
         case None:
@@ -91,7 +113,7 @@ def entries(record: Record | None) -> set[Entry]:
             given = ("grants", record.id, to_us(record.at))
             if record.revoked_at is not None or not record.left:
                 return {given}
-            # By its end: what has expired is passed over without being read.
+            # The score is the expiry, so that expired grants are skipped without reading them.
             covers = scope_key(record.scope.app, record.scope.tool, record.scope.user)
             return {given, (covers, record.id, to_ms_after(record.expires_at))}
         case Approval():
@@ -101,54 +123,57 @@ def entries(record: Record | None) -> set[Entry]:
 
 
 def _standing(record: Approval) -> set[Entry]:
-    """Return where an approval stands by its state."""
+    """Return the index entries of an approval that depend on its state."""
     if record.state is not State.PENDING:
         ended = record.decision.at if record.decision else record.opened_at
         found = {("decided", record.id, to_us(ended)), *_proposals(record), *_answered(record)}
         if record.decision and record.decision.grant:
             found.add((f"uses:{record.decision.grant}", record.id, to_us(ended)))
         return found
-    # Rounded up: whatever comes out of the index is really late.
+    # Rounded up, so that an approval is due when the index says so.
     due = FAR if record.next_due is None else to_ms_after(record.next_due)
     inboxes = {
         (f"inbox:{person}", record.id, to_us(record.opened_at)) for person in record.approvers
     }
     queues = {(name, record.id, to_us(record.opened_at)) for name in record.queues}
-    return {("waiting", record.id, due), *inboxes, *queues}
+    found = {("waiting", record.id, due), *inboxes, *queues}
+    if deliveries.is_stranded(record):
+        found.add((UNREACHABLE, record.id, to_us(record.opened_at)))
+    return found
 
 
 def scope_key(app: str, tool: str, user: str) -> str:
-    """Return the index of the grants that calls of a tool for a requester may be covered by."""
+    """Return the index of the grants that may cover a requester's calls of a tool."""
     text = f"{app}\0{tool}\0{user}".encode("utf-8", "backslashreplace")
     return f"scope:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
 @lru_cache(maxsize=4096)
 def requests_key(identity: str) -> str:
-    """Return the index of what somebody has asked for under one of their identities."""
+    """Return the index of the approvals that a requester has asked for under one identity."""
     text = identity_key(identity).encode("utf-8", "backslashreplace")
     return f"requests:{hashlib.sha256(text).hexdigest()[:32]}"
 
 
 def similar_key(person: str, approval: Approval, *, rejected: bool = False) -> str:
-    """Return the index of what somebody has decided that is like an approval.
+    """Return the index of the approvals like this one that a person has decided.
 
     Args:
-        person: Their id.
+        person: The id of the person.
         approval: The approval.
-        rejected: Whether only those that they have rejected.
+        rejected: Whether to return the index of those that they rejected.
     """
     text = "\0".join((person, *likeness(approval))).encode("utf-8", "backslashreplace")
     return f"similar:{hashlib.sha256(text).hexdigest()[:32]}" + (":no" if rejected else "")
 
 
 def proposal_key(origin: Origin, digest: str) -> str:
-    """Return how the index of proposals finds the rejections that proposed a call of a session."""
+    """Return the prefix in the index of proposals for rejections that proposed this call."""
     return f"{origin.app}\0{origin.user}\0{origin.session}\0{digest}\0"
 
 
 def _answered(approval: Approval) -> set[Entry]:
-    """Return where an ended approval stands among what people have decided of its like."""
+    """Return the entries of an ended approval in the indexes of similar approvals."""
     found: set[Entry] = set()
     for person, verdict in answers(approval).items():
         at = to_us(approval.decision.at if approval.decision else approval.opened_at)
@@ -167,10 +192,10 @@ def _proposals(approval: Approval) -> set[Entry]:
 
 @dataclass(slots=True)
 class Change:
-    """What one commit does: all of it, or nothing if somebody else was first.
+    """The content of one commit, which is carried out as a whole, or not at all after a conflict.
 
-    A change has a mark of its own, which the records it writes carry: sent a second time, because
-    the answer to the first was lost, it is recognised and not taken for somebody else's.
+    Each change has its own mark, which is stored in the records that it writes. If the reply is
+    lost and the change is sent again, the mark shows that it was carried out already.
     """
 
     writes: list[dict[str, object]] = field(default_factory=list)
@@ -180,13 +205,24 @@ class Change:
     fences: list[dict[str, object]] = field(default_factory=list)
     starts: list[dict[str, object]] = field(default_factory=list)
     until: int = 0
-    mark: str = field(default_factory=lambda: secrets.token_hex(6))
     samples: list[metrics.Sample] = field(default_factory=list, repr=False)
+    _sent: dict[tuple[str, str], tuple[Work, Mapping[str, Any]]] = field(
+        default_factory=dict, repr=False
+    )
+    _mark: str = field(default="", repr=False)
     _latest: dict[str, Record] = field(default_factory=dict, repr=False)
     _kept: dict[str, Record] = field(default_factory=dict, repr=False)
 
+    @property
+    def mark(self) -> str:
+        """The mark that is stored in the records that this change writes."""
+        if not self._mark:
+            # Made when it is needed: most changes that are joined into one commit need none.
+            self._mark = secrets.token_hex(6)
+        return self._mark
+
     def copy(self) -> Change:
-        """Return a change that can be added to without touching this one."""
+        """Return a copy to which more can be added without changing this one."""
         return Change(
             list(self.writes),
             list(self.items),
@@ -196,16 +232,17 @@ class Change:
             list(self.starts),
             self.until,
             samples=list(self.samples),
+            _sent=dict(self._sent),
             _latest=dict(self._latest),
             _kept=dict(self._kept),
         )
 
     def put(self, new: Record, *, was: Record | None) -> Self:
-        """Write a record, on the condition that it is still at the version of `was`.
+        """Write a record if it still has the version of `was`.
 
         Raises:
-            ValueError: The change writes this record already, and `was` is not what it writes:
-                one of the two would be lost.
+            ValueError: The change writes this record already, and `was` is not the record that it
+                writes, so one of the two writes would be lost.
         """
         key = key_of(new)
         if key in self._latest and self._latest[key] is not was:
@@ -225,10 +262,10 @@ class Change:
         )
 
     def leaves(self, record: R) -> R:
-        """Return a record as it stands when this change is done, its version included.
+        """Return a record, with its version, as it is after this change.
 
         Args:
-            record: As it was before the change, which may or may not write it.
+            record: The record before the change. The change need not write it.
         """
         new = self._kept.get(key_of(record))
         if not isinstance(new, type(record)):
@@ -236,13 +273,18 @@ class Change:
         return new.model_copy(update={"version": record.version + 1})
 
     def upon(self, earlier: Change, record: Record) -> Self:
-        """Write a record only as an earlier change, which is sent just before, has left it.
+        """Write a record only if the last to write it was an earlier change, sent just before.
 
-        The version alone does not say so: somebody else may have been faster than the earlier
-        change, and have written the same version.
+        The version alone does not show this: if another process was faster than the earlier
+        change, it has written the same version.
         """
+        key = key_of(record)
+        for write in earlier.writes:
+            if write["key"] == key:
+                # The record gets this mark even if other changes are in the same commit.
+                write["mark"] = earlier.mark
         for write in self.writes:
-            if write["key"] == key_of(record):
+            if write["key"] == key:
                 write["by"] = earlier.mark
         return self
 
@@ -256,7 +298,7 @@ class Change:
         add: Iterable[Entry] = (),
         drop: Iterable[Entry] = (),
     ) -> Self:
-        """Write a record of another kind; empty data deletes it, `was` 0 wants it to be new."""
+        """Write any other record. Empty data deletes it; with `was` 0 it must not exist yet."""
         self.writes.append(
             {
                 "key": key,
@@ -270,21 +312,21 @@ class Change:
         return self
 
     def put_dead(self, stage: str, name: str, letter: Mapping[str, Any]) -> Self:
-        """Keep work of a stage that was given up, or a note of it, for `DEAD_LETTERS_KEPT`."""
+        """Keep a dead letter of a stage for `DEAD_LETTERS_KEPT`."""
         self.count(metrics.DEAD_LETTERS, stage)
         key, text, name = f"{DEAD}:{stage}:{name}", json.dumps(letter), f"{stage}:{name}"
         return self.put_raw(key, text, ttl=DEAD_LETTERS_KEPT, add=[(DEAD, name, 0)])
 
     @property
     def new_records(self) -> list[str]:
-        """The keys of the records that must not be there before it is committed."""
+        """The keys of the records that must not exist before the commit."""
         return [str(one["key"]) for one in self.writes if one["was"] == 0]
 
     def index(self, key: str, member: str, score: int) -> Self:
-        """Put an entry into an index beside the record that this change writes.
+        """Add an index entry to the last record that this change writes.
 
         Raises:
-            ValueError: The change writes no record: it would not be done at all.
+            ValueError: The change writes no record yet, so the entry would not be written.
         """
         if not self.writes:
             raise ValueError(f"{key}: an index entry goes with a record; write that first.")
@@ -296,20 +338,24 @@ class Change:
         return self
 
     def send(self, work: Work, *, after: float = 0) -> Self:
-        """Put work into the outbox of its stage, available after so many seconds.
+        """Put work into the outbox of its stage, where it can be claimed after so many seconds.
 
-        An item with its id that is still there stays as it is.
+        If an item with this id is still in the outbox, it stays as it is.
         """
-        return self._send(work.stage, work.id, body_of(work), after)
+        from signoff.broker.work import body_of  # noqa: PLC0415 -- most commands do not need it
+
+        body = body_of(work)
+        self._sent.setdefault((work.stage, work.id), (work, body))
+        return self._send(work.stage, work.id, body, after)
 
     def send_raw(
         self, stage: str, item_id: str, body: Mapping[str, Any], *, after: float = 0
     ) -> Self:
-        """Put a body into the outbox of a stage as it is; see `send`."""
-        return self._send(stage, item_id, json.dumps(body), after)
+        """Put a body into the outbox of a stage unchanged; see `send`."""
+        return self._send(stage, item_id, body, after)
 
     def ack(self, item: Item) -> Self:
-        """Take claimed work out of its outbox, if its lease is still ours."""
+        """Remove claimed work from its outbox, if its lease is still ours."""
         return self._ack(item, -1)
 
     def retry(
@@ -320,13 +366,13 @@ class Change:
         counted: bool = True,
         body: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Put claimed work back, for so many seconds from now.
+        """Put claimed work back into its outbox.
 
         Args:
             item: The work.
-            after: Seconds.
-            counted: Whether this was one of its attempts.
-            body: What to do from now on; None leaves it as it is.
+            after: Seconds until it can be claimed again.
+            counted: Whether this counts as one of its attempts.
+            body: The new body; None keeps the old one.
         """
         self._ack(item, max(int(after * 1000), 0))
         self.acks[-1] |= {"free": not counted}
@@ -335,62 +381,108 @@ class Change:
         return self
 
     def note(self, events: Iterable[Event]) -> Self:
-        """Append to the audit."""
+        """Append events to the audit."""
         for event in events:
             if metrics.enabled():
                 self.samples += metrics.of_event(event)
             text = _text_of(event)
-            self.audit.append({"text": text, "hash": entry_hash(event), "run": event.run})
+            self.audit.append({"text": text, "hash": _hash_of(text), "run": event.run})
         return self
 
     def count(self, metric: metrics.Metric, *labels: str) -> Self:
-        """Count something once this is committed."""
+        """Increment a metric after the commit."""
         self.samples.append((metric, labels, 1))
         return self
 
     def fence(self, key: str, token: str, *, give_back: bool = False) -> Self:
-        """Commit only while this lease is held under this token, and maybe give it back then."""
+        """Commit only if a lease is held under this token, and optionally release it."""
         self.fences.append({"key": key, "token": token, "free": give_back})
         return self
 
     def starting(self, app: str, tools: Iterable[str], *, despite: Iterable[str] = ()) -> Self:
-        """Commit only while none of these tools of an app is frozen.
+        """Commit only if none of these tools of an app is frozen.
 
         Args:
             app: The app.
-            tools: Their names.
-            despite: The ids of freezes that do not count.
+            tools: The names of the tools.
+            despite: The ids of freezes to ignore.
         """
         self.starts += [{"app": app, "tool": tool, "despite": list(despite)} for tool in tools]
         return self
 
     def before(self, moment: datetime | None) -> Self:
-        """Commit only while the ledger's clock is before this moment; None sets no limit."""
+        """Commit only before a moment by the ledger's clock; None sets no limit."""
         if moment is not None:
             limit = to_ms_after(moment)
             self.until = min(self.until, limit) if self.until else limit
         return self
 
-    def to_json(self) -> str:
-        """Return the change as the commit script reads it."""
-        return json.dumps(
-            {
-                "writes": self.writes,
-                "items": self.items,
-                "acks": self.acks,
-                "audit": self.audit,
-                "fences": self.fences,
-                "starts": self.starts,
-                "until": self.until,
-                "mark": self.mark,
-            },
-            ensure_ascii=False,
-        )
+    def arguments(self, now: int) -> list[str | int]:
+        """Return the arguments of the commit script.
 
-    def _send(self, stage: str, item_id: str, body: str, after: float) -> Self:
-        self.items.append(
-            {"stage": stage, "id": item_id, "body": body, "after": max(int(after * 1000), 0)}
-        )
+        Long texts are separate arguments, because escaping and parsing them as JSON takes time.
+
+        Args:
+            now: The present in milliseconds, or 0 for the server's clock.
+        """
+        texts: list[str | int] = []
+
+        def apart(text: object) -> int:
+            texts.append(str(text))
+            return len(texts)
+
+        def kept(write: Mapping[str, Any]) -> int:
+            if not write["data"]:
+                return 0
+            return apart(f"{write['was'] + 1} {write.get('mark') or self.mark} {write['data']}")
+
+        change = {
+            "writes": [one | {"data": kept(one)} for one in self.writes],
+            "items": [one | {"body": apart(f"0 - {one['body']}")} for one in self.items],
+            "acks": [
+                one | {"body": apart(one["body"])} if "body" in one else one for one in self.acks
+            ],
+            "audit": [one | {"text": apart(one["text"])} for one in self.audit],
+            "fences": self.fences,
+            "starts": self.starts,
+            "until": self.until,
+            "mark": self.mark,
+        }
+        return [json.dumps(change, ensure_ascii=False), now, *texts]
+
+    def lease(self, stages: Collection[str], token: str, *, lease: float) -> None:
+        """Ask for leases on the work for some stages: its sender does it after the commit.
+
+        If much work of a stage is waiting, the new work is queued behind it without a lease.
+        `leased` returns the work that was leased.
+
+        Args:
+            stages: The stages.
+            token: The token of the leases.
+            lease: How many seconds a lease lasts.
+        """
+        for item in self.items:
+            known = (item["stage"], item["id"]) in self._sent
+            if item["stage"] in stages and not item["after"] and known:
+                item |= {"token": token, "lease": int(lease * 1000)}
+
+    def refuse_leases(self, numbers: Iterable[int]) -> None:
+        """Note the items, by their numbers from 1, that the ledger has not leased to the sender."""
+        for number in numbers:
+            self.items[number - 1].pop("token", None)
+
+    @property
+    def leased(self) -> Iterator[Item]:
+        """The work that is leased to the sender, once this is committed."""
+        for item in self.items:
+            if token := item.get("token"):
+                work, body = self._sent[str(item["stage"]), str(item["id"])]
+                yield Item.leased(work, body, str(token))
+
+    def _send(self, stage: str, item_id: str, body: Mapping[str, Any], after: float) -> Self:
+        # json escapes lone surrogates, which pydantic refuses to write.
+        text, pause = json.dumps(body), max(int(after * 1000), 0)
+        self.items.append({"stage": stage, "id": item_id, "body": text, "after": pause})
         return self
 
     def _ack(self, item: Item, after_ms: int) -> Self:
@@ -401,10 +493,10 @@ class Change:
 
 
 def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change]]:
-    """Yield neighbours that can be one commit: `joined` says how.
+    """Yield groups of adjacent changes that `joined` can make one commit.
 
-    They write different records, and depend on nothing but the versions of these and on the leases
-    of their items.
+    The changes of a group write different records, and depend only on the versions of these records
+    and on the leases of their items.
     """
     group: list[Change] = []
     written: set[object] = set()
@@ -424,7 +516,7 @@ def groups(changes: Iterable[Change], *, most: int = 16) -> Iterator[list[Change
 
 
 def joined(group: Sequence[Change]) -> Change:
-    """Return one change that does what several do, all of it or nothing; see `groups`."""
+    """Return one change that does what all changes of a group do, or nothing; see `groups`."""
     if len(group) == 1:
         return group[0]
     return Change(
@@ -437,8 +529,12 @@ def joined(group: Sequence[Change]) -> Change:
 
 
 def entry_hash(event: Event) -> str:
-    """Return the SHA-256 of an event's entry in the audit, of which the entry's link is made."""
-    return hashlib.sha256(_text_of(event).encode()).hexdigest()
+    """Return the SHA-256 of an event's audit entry, from which the entry's link is computed."""
+    return _hash_of(_text_of(event))
+
+
+def _hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text_of(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""Following the audit as it grows: a wait for something to happen that needs no polling."""
+"""Follows the audit as it grows, without polling."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from signoff.broker.ledger.redis_types import StreamRow
 from signoff.broker.ledger.store import Store
 from signoff.core.approvals.events import Event
 
-# Under the socket timeout of the client: a longer blocking read would be taken for a dead server.
+# Less than the socket timeout of the client: a longer blocking read would look like a dead server.
 _BLOCK_MS = 2000
 
 Entry = tuple[str, Event]
-"""An entry of the audit, with its id in the stream."""
+"""The stream id and the event of an audit entry."""
 
 
 async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncIterator[Event]:
-    """Yield the entries of the audit, the old ones first, then each as it is committed; forever.
+    """Yield the entries of the audit, first the old ones, then each new one as it is committed.
 
     Args:
         store: The ledger's store.
@@ -33,26 +33,34 @@ async def follow(store: Store, *, subject: str = "", start: str = "0") -> AsyncI
                 yield event
 
 
-async def batches(store: Store, *, start: str) -> AsyncIterator[Sequence[Entry]]:
-    """Yield what `follow` yields as it is read: several entries at a time, or after a while none.
+async def batches(
+    store: Store, *, start: str, block: int = _BLOCK_MS
+) -> AsyncIterator[Sequence[Entry]]:
+    """Yield the entries of the audit in batches; a batch is empty if nothing came for a while.
+
+    Args:
+        store: The ledger's store.
+        start: As for `follow`.
+        block: How long a read waits for a new entry, in milliseconds; less than the socket timeout
+            of the client.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     key = f"{store.prefix}audit"
     if start == "$":
-        # Resolved once: "$" in each call would skip what comes between two calls.
+        # Resolved once: "$" in each call would skip entries that come between two calls.
         start = await latest(store)
     while True:
         async with store.translated_client() as client:
-            streams = await client.xread({key: start}, count=500, block=_BLOCK_MS)
+            streams = await client.xread({key: start}, count=500, block=block)
         rows = [row for _, found in streams or [] for row in found]
         start = rows[-1][0] if rows else start
         yield _entries(rows)
 
 
 async def latest(store: Store) -> str:
-    """Return the stream id of the last entry, "0" where there is none.
+    """Return the stream id of the last entry, "0" if there is none.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -63,7 +71,7 @@ async def latest(store: Store) -> str:
 
 
 async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
-    """Return the entries behind a stream id that there are by now, at most so many.
+    """Return at most so many entries after a stream id.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -74,6 +82,6 @@ async def since(store: Store, start: str, *, limit: int) -> Sequence[Entry]:
 
 
 def _entries(rows: Sequence[StreamRow]) -> list[Entry]:
-    """Return what this version can read of some rows."""
+    """Return the entries that this version can read."""
     read = ((entry_id, read_event(fields["e"])) for entry_id, fields in rows)
     return [(entry_id, event) for entry_id, event in read if event is not None]

@@ -1,4 +1,4 @@
-"""Leases that are kept alive while work is done, and that end the work when they are lost."""
+"""Leases that are prolonged during work, and cancel the work when they are lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 def session_key(app: str, user: str, session: str) -> str:
-    """Return the lease key of an ADK session: its holder alone runs the session."""
+    """Return the lease key of an ADK session, which only the holder of the lease runs."""
     return f"lease:{app}\0{user}\0{session}"
 
 
@@ -29,11 +29,11 @@ class Kept:
     """A lease key that is held under a token.
 
     Attributes:
-        ledger: Where.
+        ledger: The ledger.
         key: The lease key.
         token: The token.
-        ending: Whether a commit is under way that gives it back.
-        ended: Whether it was given back.
+        ending: Whether a commit that releases it is under way.
+        ended: Whether it was released.
     """
 
     ledger: Ledger
@@ -73,10 +73,10 @@ class Hold(Kept):
         return self.item
 
     async def end(self, change: Change) -> None:
-        """Commit the last change, which acknowledges the item or puts it back, and the key with it.
+        """Commit the last change, which acknowledges or puts back the item, and release the key.
 
         Raises:
-            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; the hold goes on.
+            Conflict, LeaseLost, LedgerUnavailable: See `Ledger.commit`; the leases are kept.
         """
         self.ending = True
         try:
@@ -92,21 +92,21 @@ HoldT = TypeVar("HoldT", bound=Kept)
 def held(
     ledger: Ledger, item: Item, key: str, *, lease: float, alive_at: float
 ) -> AbstractAsyncContextManager[Hold]:
-    """Keep an item and a lease key alive that were taken under one token.
+    """Prolong the leases of an item and a lease key that were taken under one token.
 
-    A heartbeat prolongs both every third of the lease; if one of them is lost, the body is
-    cancelled, because somebody else is doing the work by then.
+    A heartbeat prolongs both after each third of the lease. If one of them is lost, the body is
+    cancelled, because another process may do the work by then.
 
     Args:
         ledger: The ledger.
         item: The item.
         key: The lease key.
-        lease: For how many seconds both are held after each beat.
-        alive_at: From when on they were held so long, by the loop's clock.
+        lease: How many seconds both are held after each beat.
+        alive_at: When the leases started, by the clock of the event loop.
 
     Raises:
-        LeaseLost: One of the two was lost while the body ran. Whatever the body made of its
-            cancellation, this is what comes out.
+        LeaseLost: One of the two was lost while the body ran, however the body reacted to its
+            cancellation.
     """
     return _holding(Hold(ledger, key, item.token, item), lease=lease, alive_at=alive_at)
 
@@ -114,7 +114,7 @@ def held(
 def kept(
     ledger: Ledger, key: str, token: str, *, lease: float, alive_at: float
 ) -> AbstractAsyncContextManager[Kept]:
-    """Keep a lease key alive that was taken under a token; otherwise the same as `held`."""
+    """Prolong a lease key that was taken under a token; otherwise the same as `held`."""
     return _holding(Kept(ledger, key, token), lease=lease, alive_at=alive_at)
 
 
@@ -129,7 +129,7 @@ async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterat
         yield hold
     except BaseException:
         lost = _loss(beating)
-        # As asyncio.timeout does: only our own cancellation is taken back, another one goes on.
+        # As in asyncio.timeout: only our own cancellation is undone, any other one propagates.
         if lost is None or body.uncancel() > cancelled_before:
             raise
         raise LeaseLost(f"The lease of {hold.name} was lost while it ran.") from lost
@@ -147,7 +147,7 @@ async def _holding(hold: HoldT, *, lease: float, alive_at: float) -> AsyncIterat
 async def _beat(
     hold: Kept, *, lease: float, alive_at: float, body: asyncio.Task[Any]
 ) -> LedgerError:
-    """Prolong until a lease is lost or must be taken for lost; then cancel the body."""
+    """Prolong until a lease is lost or must be assumed lost; then cancel the body."""
     loop, item = asyncio.get_running_loop(), hold.leased
     stage = item.stage if item else ""
     while True:
@@ -155,14 +155,14 @@ async def _beat(
         await asyncio.sleep(min(lease / 3, max(give_up_at - loop.time(), 0)))
         sent_at = loop.time()
         try:
-            # A Redis that does not answer must not let the body work on into somebody else's lease.
+            # If Redis does not answer, the body must stop before another process gets the lease.
             async with asyncio.timeout_at(give_up_at):
                 await hold.ledger.extend(item, token=hold.token, lease=lease, keys=[hold.key])
         except (LedgerError, TimeoutError) as error:
             if not isinstance(error, LeaseLost) and loop.time() < give_up_at:
                 continue
             if isinstance(error, LeaseLost) and (hold.ending or hold.ended):
-                # We have given it back ourselves, or the commit that tries to will say so.
+                # It was released by us, or the commit that releases it will report the loss.
                 alive_at = sent_at
                 continue
             metrics.record(metrics.LEASES_LOST)
@@ -177,6 +177,6 @@ def _loss(beating: asyncio.Task[LedgerError]) -> LedgerError | None:
 
 
 async def _release(hold: Kept) -> None:
-    # What the body did is done: a key that cannot be given back now expires.
+    # The body is done: a key that cannot be released now will expire.
     with contextlib.suppress(LedgerError):
         await hold.ledger.release_lease(hold.key, hold.token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -14,8 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import structlog
 
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change, Item, groups, joined, proposal_key
+from signoff.broker.ledger.change import (
+    UNREACHABLE,
+    Change,
+    Item,
+    groups,
+    joined,
+    proposal_key,
+)
 from signoff.broker.ledger.records import (
+    Recent,
     legible_approval,
     legible_run,
     read_approval,
@@ -24,6 +33,7 @@ from signoff.broker.ledger.records import (
 )
 from signoff.broker.ledger.store import Store, parse_record
 from signoff.broker.monitoring import metrics
+from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.events import Event
 from signoff.core.approvals.parts import Origin
@@ -42,10 +52,10 @@ from signoff.core.base.errors import (
 from signoff.core.base.freezes import Freeze
 
 if TYPE_CHECKING:
-    # Its JOSE library is for those alone that sign or verify.
+    # Only processes that sign or verify need its JOSE library.
     from signoff.broker.receipts import Receipts
 
-__all__ = ["Bell", "Claim", "Current", "Ledger", "SilentBell", "read_approval", "read_run"]
+__all__ = ["Bell", "Claim", "Current", "Ledger", "Look", "SilentBell", "read_approval", "read_run"]
 
 T = TypeVar("T")
 
@@ -54,19 +64,22 @@ log = structlog.get_logger(__name__)
 _INSISTENCE = 30
 _INSIST_AGAIN = 1.0
 
+_LOOK = 1_000
+"""How many waiting approvals to check for records of the last release."""
+
 _RESULTS = {"lease": "lease_lost"}
-"""What metrics call an outcome of the commit script that says less than they do."""
+"""The names in the metrics of outcomes for which the commit script has a shorter word."""
 
 
 class Bell(Protocol):
-    """Tells the workers of a stage that there is work. Losing a ring costs nothing but time."""
+    """Tells the workers of a stage that there is work. A lost ring only costs time."""
 
     async def ring(self, stage: str) -> None:
         """Ring once; never raises."""
 
 
 class SilentBell:
-    """Rings nowhere: its user drains the stages."""
+    """Rings nothing, for callers that drain the stages themselves."""
 
     async def ring(self, stage: str) -> None:
         """Do nothing."""
@@ -74,27 +87,45 @@ class SilentBell:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim brought: leased items, and how many more wait."""
+    """The result of a claim: the leased items, and how many more wait."""
 
     items: tuple[Item, ...]
     waiting: int
 
 
 class Current(NamedTuple):
-    """An approval, its run and the present, all of one moment."""
+    """An approval, its run and the present time, read at the same moment."""
 
     approval: Approval
     run: Run
     now: datetime
 
 
+class Look(NamedTuple):
+    """The result of `Ledger.look`.
+
+    Attributes:
+        due: Whether approvals are due.
+        rung: The stages whose bells were rung.
+        wait: Seconds until something else becomes due; infinite if nothing will.
+    """
+
+    due: bool
+    rung: list[str]
+    wait: float
+
+
 class Ledger:
     """The truth about all approvals and runs.
 
     Args:
-        store: Where it is kept.
-        bell: Rung after each commit that put work into a stage.
-        receipts: Signs what is decided and verifies what is run; None signs and verifies nothing.
+        store: The store that holds it.
+        bell: Rung after each commit that puts work into a stage.
+        receipts: Signs decisions, and verifies them before calls run; None does neither.
+
+    Attributes:
+        active: Set whenever this process commits or claims something, because something else may
+            then become due earlier.
     """
 
     def __init__(
@@ -102,14 +133,16 @@ class Ledger:
     ) -> None:
         self.store = store
         self.receipts = receipts
+        self.recent = Recent()
         self.bell: Bell = bell or SilentBell()
+        self.active = asyncio.Event()
 
     async def close(self) -> None:
         """Close all connections."""
         await self.store.close()
 
     async def now(self) -> datetime:
-        """Return the present by the ledger's clock (UTC): the one that all machines share."""
+        """Return the present by the ledger's clock (UTC), which all machines share."""
         return await self.store.now()
 
     # -- reading -------------------------------------------------------------------------------
@@ -118,7 +151,7 @@ class Ledger:
         """Return one approval.
 
         Raises:
-            ApprovalNotFound: There is none with this id.
+            ApprovalNotFound: No approval has this id.
         """
         return (await self.approvals([approval_id]))[0]
 
@@ -126,7 +159,7 @@ class Ledger:
         """Return one approval and the present, in one round trip.
 
         Raises:
-            ApprovalNotFound: There is none with this id.
+            ApprovalNotFound: No approval has this id.
         """
         (record,), now = await self.store.read_now([f"approval:{approval_id}"])
         if record is None:
@@ -137,8 +170,8 @@ class Ledger:
         """Return approvals in the order of their ids.
 
         Raises:
-            ApprovalNotFound: There is none with one of the ids.
-            RecordUnreadable: One of them does not hold what this version can read.
+            ApprovalNotFound: One of them does not exist.
+            RecordUnreadable: This version cannot read one of them.
         """
         return await self._all("approval", ids, legible_approval, ApprovalNotFound)
 
@@ -146,7 +179,7 @@ class Ledger:
         """Return one run.
 
         Raises:
-            RunNotFound: There is none with this id.
+            RunNotFound: No run has this id.
         """
         return (await self.runs([run_id]))[0]
 
@@ -154,20 +187,20 @@ class Ledger:
         """Return runs in the order of their ids.
 
         Raises:
-            RunNotFound: There is none with one of the ids.
-            RecordUnreadable: One of them does not hold what this version can read.
+            RunNotFound: One of them does not exist.
+            RecordUnreadable: This version cannot read one of them.
         """
         return await self._all("run", ids, legible_run, RunNotFound)
 
     async def current(self, approval_id: str) -> Current:
-        """Return an approval, its run and the present, all of one moment.
+        """Return an approval, its run and the present time, read at the same moment.
 
-        Read one after the other, another commit in between would show a run that does not wait for
-        its approval, which no retry could tell from a broken one.
+        If they were read one after the other, a commit in between could show a run that does not
+        wait for its approval. A retry could not tell this from a broken record.
 
         Raises:
-            ApprovalNotFound, RunNotFound: One of them is not there.
-            RecordUnreadable: One of them does not hold what this version can read.
+            ApprovalNotFound, RunNotFound: One of them does not exist.
+            RecordUnreadable: This version cannot read one of them.
         """
         (found,) = await self.current_all([approval_id])
         if isinstance(found, SignoffError):
@@ -175,16 +208,21 @@ class Ledger:
         return found
 
     async def current_all(self, ids: Sequence[str]) -> list[Current | SignoffError]:
-        """Return what `current` does for each id, in one round trip; an error in its place.
+        """Return the result of `current` for each id, or its error, all read at the same moment.
+
+        Args:
+            ids: At most a few hundred, because Redis serves no other client meanwhile.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        replies = await self.store.scripts("pair", [(one,) for one in ids])
+        seconds, micros, *records = await self.store.script("pair", *ids)
+        now = self.store.moment(seconds, micros)
         found: list[Current | SignoffError] = []
-        for approval_id, reply in zip(ids, replies, strict=True):
+        pairs = zip(ids, records[::2], records[1::2], strict=True)
+        for approval_id, approval, run in pairs:
             try:
-                found.append(await self._current(approval_id, *reply))
+                found.append(await self._current(approval_id, approval, run, now))
             except LedgerUnavailable:
                 raise
             except SignoffError as error:
@@ -194,19 +232,26 @@ class Ledger:
         return found
 
     async def pending(self, *, limit: int | None = None) -> list[Approval]:
-        """Return the approvals that wait and can be read, the next due first."""
+        """Return the pending approvals that can be read, the next due first."""
         return await self.readable(await self.store.members("waiting", limit=limit))
 
-    async def in_trouble(self) -> list[Approval]:
-        """Return the approvals that wait, where a card was not delivered or somebody has gone.
+    async def unreachable(self) -> list[Approval]:
+        """Return the pending approvals for which nobody can be asked, the oldest first.
 
-        Of thousands that wait these are few: the records of all others are not parsed.
+        Approvals that the last release wrote are not in the index until a rebuild. For these, the
+        approvals that are due next are checked as well.
         """
-        ids = await self.store.members("waiting")
-        return await self.readable(ids, may_be=_is_in_trouble)
+        ids = await self.store.members(UNREACHABLE)
+        known = set(ids)
+        due = await self.store.members("waiting", limit=_LOOK)
+        found = await self.readable(ids)
+        found += await self.readable(
+            [one for one in due if one not in known], may_be=_is_in_trouble
+        )
+        return [one for one in found if deliveries.is_stranded(one)]
 
     async def inbox(self, person: str) -> list[Approval]:
-        """Return the approvals that wait for one person, the oldest first."""
+        """Return the approvals that wait for a person, the oldest first."""
         return await self.readable(await self.store.members(f"inbox:{person}"))
 
     async def decided(self, *, limit: int | None = None) -> list[Approval]:
@@ -232,7 +277,7 @@ class Ledger:
         return await self._existing_runs([member.rpartition("\0")[2] for member in members])
 
     async def _existing_runs(self, ids: Sequence[str]) -> list[Run]:
-        """Return runs in the order of their ids, without those that were archived meanwhile."""
+        """Return runs in the order of their ids, without those that have been archived."""
         records = await self.store.read([f"run:{one}" for one in ids])
         return [
             legible_run(one, record)
@@ -241,52 +286,54 @@ class Ledger:
         ]
 
     async def proposer(self, origin: Origin, digest: str) -> Approval | None:
-        """Return the latest rejection that said it would approve this call, if not taken up yet."""
+        """Return the latest rejection that proposed this call, if the proposal was not used yet."""
         members = await self.store.prefixed("proposals", proposal_key(origin, digest))
         found = await self.readable([member.rpartition("\0")[2] for member in members])
         return max(found, key=lambda one: one.opened_at, default=None)
 
     async def raw(self, key: str) -> tuple[int, str] | None:
-        """Return version and data of a record of another kind."""
+        """Return the version and data of any other record."""
         return (await self.store.read([key]))[0]
 
     # -- writing -------------------------------------------------------------------------------
 
     async def commit(self, change: Change) -> None:
-        """Do all of a change, or nothing.
+        """Commit a change as a whole, or not at all.
 
         Raises:
-            Conflict: A record is not at the version it was read at.
-            LeaseLost: An item or a lease key is held by somebody else.
+            Conflict: A record has changed since it was read.
+            LeaseLost: Another process holds an item or a lease key.
             Frozen: A tool that it starts is frozen.
             LedgerUnavailable: Redis cannot be reached. The change may have been carried out;
-                to send it again is safe.
+                sending it again is safe.
         """
         (problem,) = await self.commit_all([change])
         if problem is not None:
             raise problem
 
     async def commit_all(self, changes: Sequence[Change]) -> list[LedgerError | None]:
-        """Do several changes in one round trip, each of them atomic.
+        """Commit several changes in one round trip, each of them atomically.
 
         Returns:
-            For each change None, or the `Conflict`, `LeaseLost` or `Frozen` that kept it from being
-            done.
+            For each change None, or the `Conflict`, `LeaseLost` or `Frozen` that prevented it.
         """
         if not changes:
             return []
         now = self.store.now_ms()
-        replies = await self.store.scripts("commit", [(one.to_json(), now) for one in changes])
+        replies = await self.store.scripts("commit", [one.arguments(now) for one in changes])
         problems: list[LedgerError | None] = []
         ring: dict[str, None] = {}
         for change, (outcome, *rest) in zip(changes, replies, strict=True):
             metrics.record(metrics.COMMITS, _RESULTS.get(outcome, outcome))
             if outcome == "ok":
+                self.active.set()
                 metrics.record_all(change.samples)
                 problems.append(None)
-                ring.update(dict.fromkeys(rest))
+                stages, unleased = rest
+                ring.update(dict.fromkeys(stages))
+                change.refuse_leases(unleased)
             elif outcome == "conflict":
-                problems.append(Conflict(f"{rest[0]} was changed by somebody else meanwhile."))
+                problems.append(Conflict(f"{rest[0]} was changed by another process."))
             elif outcome == "late":
                 problems.append(Conflict("The deadline came before the commit."))
             elif outcome == "frozen":
@@ -299,10 +346,10 @@ class Ledger:
         return problems
 
     async def commit_together(self, changes: Sequence[Change]) -> list[LedgerError | None]:
-        """Do what `commit_all` does, in fewer commits.
+        """Commit several changes like `commit_all`, in fewer commits.
 
-        Several changes are one commit, and where that is refused for one of them, each is tried
-        alone, after the others: the changes must not build on each other.
+        Several changes become one commit. If it is refused, each of them is tried alone after all
+        other commits. A change may build on an earlier one; see `Change.upon`.
         """
         together = list(groups(changes))
         problems = await self.commit_all([joined(group) for group in together])
@@ -316,24 +363,24 @@ class Ledger:
         ]
 
     async def decide_again(self, attempt: Callable[[], Awaitable[T]], *, times: int = 50) -> T:
-        """Run a read-decide-commit attempt until it is not disturbed by a conflict.
+        """Repeat an attempt to read, decide and commit until it has no conflict.
 
         Raises:
-            Conflict: It was disturbed this many times in a row.
+            Conflict: There was a conflict this many times in a row.
         """
         for round_ in range(1, times):
             try:
                 return await attempt()
             except Conflict:
-                # Many who decide about one run would go on disturbing each other in step.
+                # Without jitter, concurrent attempts on one run would collide again and again.
                 await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
         return await attempt()
 
     async def insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run an attempt until Redis takes it, for half a minute: it notes what cannot be undone.
+        """Repeat an attempt for half a minute until Redis is available.
 
-        A failover takes some seconds; a tool that ends meanwhile would be in doubt afterwards. A
-        lease that runs out on the way ends the waiting.
+        It is for commits about what cannot be undone: a tool that ends during a failover, which
+        takes some seconds, would otherwise be in doubt. A lost lease ends the waiting.
 
         Raises:
             LedgerUnavailable: Redis has not come back.
@@ -347,7 +394,7 @@ class Ledger:
         return await attempt()
 
     def sealed(self, approval: Approval, events: Iterable[Event]) -> Approval:
-        """Return an approval with its receipt, if it was just decided; see `Receipts.seal`.
+        """Return an approval, with its receipt if it was just decided; see `Receipts.seal`.
 
         Raises:
             CannotSign: This process may not decide.
@@ -364,10 +411,11 @@ class Ledger:
         Args:
             stage: The stage.
             limit: The most items to take.
-            lease: For how many seconds nobody else gets them.
-            opening: Whether this is the first claim since a ring: it then silences the bell, so
-                that work put in from now on rings again.
+            lease: How many seconds the leases last.
+            opening: Whether this is the first claim after a ring. It resets the bell, so that work
+                that is added from now on rings again.
         """
+        self.active.set()
         token = secrets.token_hex(8)
         waiting, *flat = await self.store.script(
             "claim",
@@ -387,10 +435,10 @@ class Ledger:
     async def extend(
         self, item: Item | None, *, token: str, lease: float, keys: Iterable[str]
     ) -> None:
-        """Prolong an item's lease and lease keys that are held under the same token.
+        """Prolong the leases of an item and of lease keys that are held under the same token.
 
         Raises:
-            LeaseLost: One of them is held by somebody else.
+            LeaseLost: Another process holds one of them.
         """
         held = await self.store.script(
             "extend",
@@ -409,23 +457,27 @@ class Ledger:
         return bool(await self.store.script("take", key, token, int(lease * 1000)))
 
     async def release_lease(self, key: str, token: str) -> None:
-        """Give a lease key back, if it is still ours."""
+        """Release a lease key, if it is still ours."""
         await self.store.script("release", key, token)
 
     async def due(self, *, limit: int = 100, lease: float = 10) -> list[str]:
-        """Claim approvals whose deadline has come; they come again if nothing is done to them."""
+        """Claim approvals that are due. Those that stay unchanged are due again after the lease."""
         found = await self.store.script("due", self.store.now_ms(), limit, int(lease * 1000))
         return list(found)
 
-    async def ring_overdue(self) -> list[str]:
-        """Ring for every stage where work waits and nobody was called, or nobody came."""
-        stages = list(await self.store.script("overdue", self.store.now_ms()))
+    async def look(self) -> Look:
+        """Ring for every stage with waiting work that was not rung for, or whose ring was lost.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
+        wait, due, *stages = await self.store.script("overdue", self.store.now_ms())
         for stage in stages:
             await self.bell.ring(stage)
-        return stages
+        return Look(bool(due), list(stages), math.inf if wait < 0 else wait / 1000)
 
     async def backlog(self) -> dict[str, int]:
-        """Return how many items each stage holds, leased ones included."""
+        """Return how many items each stage has, including leased ones."""
         async with self.store.translated_client() as client:
             stages = sorted(await client.smembers(self.store.prefix + "stages"))
             async with client.pipeline(transaction=False) as pipe:
@@ -435,16 +487,16 @@ class Ledger:
         return dict(zip(stages, counts, strict=True))
 
     async def history(self, subject: str) -> list[Event]:
-        """Return what happened to an approval or a run, the oldest first."""
+        """Return the events of an approval or a run, the oldest first."""
         trail = audit.about(self.store, await self.run_of(subject))
         events = [read_event(text) async for _, text, _ in trail]
         return [one for one in events if one and subject in {one.approval, one.run}]
 
     async def run_of(self, subject: str) -> str:
-        """Return the id of an approval's run; what happened to it stands in the trail of that.
+        """Return the id of an approval's run, whose trail has the approval's events.
 
         Args:
-            subject: The id of an approval; every other one is returned as it is.
+            subject: The id of an approval; any other id is returned unchanged.
         """
         (record,) = await self.store.read([f"approval:{subject}"])
         return subject if record is None else legible_approval(subject, record).origin.run
@@ -452,7 +504,7 @@ class Ledger:
     # -- inside --------------------------------------------------------------------------------
 
     async def _current(
-        self, approval_id: str, stored: str | None, of_run: str | None, *clock: str
+        self, approval_id: str, stored: str | None, of_run: str | None, now: datetime
     ) -> Current:
         record, run = parse_record(stored), parse_record(of_run)
         if record is None:
@@ -460,12 +512,12 @@ class Ledger:
         approval = legible_approval(approval_id, record)
         run_id = approval.origin.run
         if run is None:
-            # Gone, or the record was written in another form than ours, and the script missed it.
+            # The run is gone, or the record has another form and the script did not find the run.
             record, run = await self.store.read([f"approval:{approval_id}", f"run:{run_id}"])
             if record is None or run is None:
                 raise RunNotFound(run_id)
             approval = legible_approval(approval_id, record)
-        return Current(approval, legible_run(run_id, run), self.store.moment(*clock))
+        return Current(approval, legible_run(run_id, run), now)
 
     async def _all(
         self,
@@ -488,8 +540,8 @@ class Ledger:
         """Return approvals in the order of their ids, without those that cannot be read.
 
         Args:
-            ids: Their ids.
-            may_be: Says of the text of a record whether it is to be read.
+            ids: The ids.
+            may_be: Returns whether to read a record, given its text.
         """
         records = await self.store.read([f"approval:{one}" for one in ids])
         wanted = [one if one is not None and may_be(one[1]) else None for one in records]
@@ -501,9 +553,9 @@ def all_legible(
     ids: Iterable[str],
     records: Iterable[tuple[int, str] | None],
 ) -> Iterator[T | None]:
-    """Yield what records hold, None in the place of one that is gone or cannot be read.
+    """Yield the values of records, None for one that is gone or cannot be read.
 
-    One that cannot be read is logged, and does not hide the others.
+    A record that cannot be read is logged and does not affect the others.
     """
     for name, record in zip(ids, records, strict=True):
         try:
@@ -514,9 +566,9 @@ def all_legible(
 
 
 def _is_in_trouble(record: str) -> bool:
-    """Say whether a record may be of an approval with a card that did not arrive, or with none.
+    """Return whether a stored approval may have no cards, or a card that did not arrive.
 
-    Fields with their defaults are not written.
+    Fields with default values are not stored.
     """
     return '"asked":' not in record or any(
         f'"{field}":' in record for field in ("problem", "away", "absent")

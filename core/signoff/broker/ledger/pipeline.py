@@ -1,4 +1,4 @@
-"""One round trip for what many coroutines of a process ask of Redis at the same time."""
+"""Sends the commands of concurrent coroutines to Redis in one round trip."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from signoff.core.base.errors import LedgerUnavailable
 Command = tuple[str | int, ...]
 
 _MOST = 256
-"""Commands in one round trip; more would make everybody wait for everybody."""
+"""The most commands in one round trip; more would delay all of them."""
 
 _PATIENCE_MS = 3000
-"""How long a commit waits for the replica; under the socket timeout of the client."""
-
+"""How long a commit waits for the replica: less than the socket timeout of the client."""
 
 _PROOFS = 3
-"""How often to ask, where the server knows less than was asked, or has more replicas."""
+"""How often to ask, if the server does not know the command or has more replicas than asked for."""
 
 
 class _Call(NamedTuple):
@@ -30,21 +29,21 @@ class _Call(NamedTuple):
 
 
 class Wire:
-    """Sends the commands of those who call while a round trip is under way together in the next.
+    """Collects the commands that are called during a round trip, and sends them in the next one.
 
-    Two thirds of what a small command costs is the round trip around it: the task switches and
-    system calls on both sides and, with `appendfsync always`, a write to the disk. Who calls alone
-    is sent at once.
+    Two thirds of the cost of a small command is its round trip: the task switches and system calls
+    on both sides and, with `appendfsync always`, a write to the disk. A single call is sent at
+    once.
 
-    The commands stay separate: they are not a transaction, and one that fails fails alone.
+    The commands stay separate: they are not a transaction, and if one fails, the others do not.
 
     Args:
-        client: Its retries apply to a round trip as a whole, so each command must bear to be sent
-            again.
-        mark: A key that is written before replicas are waited for; "" waits for none. WAIT looks at
-            what its own connection has written: a commit that is recognised on another connection,
-            or was refused because an earlier one was done, writes nothing itself.
-        connect_anew: Called when the server seems not to be the primary any more.
+        client: The client. It repeats a round trip as a whole, so each command must be safe to
+            send again.
+        mark: A key that is written before waiting for replicas; "" does not wait. WAIT only covers
+            the writes of its own connection. A commit that is recognised on another connection, or
+            that was refused because an earlier one was carried out, writes nothing itself.
+        connect_anew: Called when the server may no longer be the primary.
     """
 
     def __init__(
@@ -63,17 +62,17 @@ class Wire:
         self._flight: asyncio.Task[None] | None = None
 
     async def send(self, commands: Sequence[Command], *, durable: bool = False) -> list[Any]:
-        """Return the replies; a command that Redis refused has its exception there.
+        """Return the replies; the reply to a command that Redis refused is its exception.
 
-        A caller who is cancelled before their commands have gone out has sent nothing.
+        If a caller is cancelled before its commands are sent, they are not sent.
 
         Args:
-            commands: What to send.
-            durable: Whether a replica has to have what was written, where one is waited for.
+            commands: The commands.
+            durable: Whether replicas must confirm the writes, if the store waits for replicas.
 
         Raises:
             RedisError, OSError: Redis cannot be reached.
-            LedgerUnavailable: No replica has confirmed what was written. It may stay written.
+            LedgerUnavailable: No replica has confirmed the writes. They may persist nevertheless.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Any]] = loop.create_future()
@@ -88,7 +87,7 @@ class Wire:
             try:
                 await self._round_trip(calls)
             except (redis.exceptions.DataError, UnicodeError):
-                # Something that cannot be put on the wire; nothing has gone out. Whose is it?
+                # One of the commands cannot be encoded, and none was sent: find out which one.
                 for call in calls:
                     await self._alone(call)
             except (redis.exceptions.RedisError, OSError) as error:
@@ -136,7 +135,7 @@ class Wire:
             start = end
 
     def _prove(self, pipe: Pipeline) -> None:
-        """Wait until the replicas have it, and, where the server can say so, have it on disk."""
+        """Wait until the replicas have the writes, on disk if the server can tell."""
         pipe.execute_command("SET", self._mark, "1")
         pipe.execute_command("INFO", "replication")
         if self._on_disk:
@@ -145,17 +144,17 @@ class Wire:
             pipe.execute_command("WAIT", self._replicas, _PATIENCE_MS)
 
     async def _missing(self, replies: list[Any]) -> LedgerUnavailable | None:
-        """Return why a round trip does not count; None when the replicas have confirmed it.
+        """Return why a round trip does not count, None if the replicas have confirmed it.
 
-        All that are attached have to: Sentinels choose among them by what they knew of each some
-        seconds ago, so one of two that is behind could become the primary.
+        All attached replicas must confirm: Sentinels choose the next primary by what they knew of
+        the replicas some seconds ago, so they could choose one that is behind.
         """
-        why = "no replica of Redis has confirmed it in time"
+        why = "no replica of Redis confirmed it in time"
         for _ in range(_PROOFS):
             marked, info, reply = replies[-3:]
             if isinstance(marked, Exception):
-                # Behind the writing a replica has left: it may be the next primary.
-                why = f"Redis has refused to write: {marked}"
+                # A replica left after the commit was written, and it may become the next primary.
+                why = f"Redis refused to write: {marked}"
                 break
             need = max(1, _attached(info))
             asked, self._replicas = self._replicas, need
@@ -166,7 +165,7 @@ class Wire:
                 if asked >= need:
                     break
             elif self._on_disk and "unknown command" in str(reply).lower():
-                # Before Redis 7.2 a replica says only that it has it in memory.
+                # Before Redis 7.2, a replica can only confirm that the writes are in memory.
                 self._on_disk = False
             else:
                 why = f"Redis cannot wait for its replicas: {reply}"
@@ -175,19 +174,19 @@ class Wire:
                 self._prove(pipe)
                 replies = await pipe.execute(raise_on_error=False)
         return LedgerUnavailable(
-            f'It may not be kept: {why}. [redis] durability is "replica", so nothing counts before '
-            "the replicas have it. `signoff doctor` says whether there is one."
+            f'The commit may be lost: {why}. [redis] durability is "replica", so a commit only '
+            "counts when the replicas have it. `signoff doctor` checks whether there is a replica."
         )
 
 
 def _attached(info: object) -> int:
-    """Return how many replicas have all that the primary has, as it says itself, and follow it."""
+    """Return how many replicas are in sync with the primary, as it reports."""
     rows = info.values() if isinstance(info, dict) else ()
     return sum(isinstance(one, dict) and one.get("state") == "online" for one in rows)
 
 
 def _is_from_replica(reply: object) -> bool:
-    # Before Redis 7 the error of a script has it somewhere in its text.
+    # Before Redis 7, the error of a script has READONLY somewhere in its text.
     return isinstance(reply, redis.exceptions.ReadOnlyError) or (
         isinstance(reply, redis.exceptions.ResponseError) and "READONLY" in str(reply)
     )

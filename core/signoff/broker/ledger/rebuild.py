@@ -1,4 +1,4 @@
-"""The indexes, made anew from the records they follow from."""
+"""Rebuilds the indexes from the records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from signoff.broker.effects import send_work
 from signoff.broker.ledger import audit
-from signoff.broker.ledger.change import Change, Record, entries
+from signoff.broker.ledger.change import UNREACHABLE, Change, Record, entries
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.records import read_approval, read_event, read_grant, read_run
 from signoff.broker.ledger.search_index import SearchIndex
@@ -33,6 +33,7 @@ _INDEXES = {
     "waiting": "approval",
     "decided": "approval",
     "proposals": "approval",
+    UNREACHABLE: "approval",
     "runs": "run",
     "sessions": "run",
     "grants": "grant",
@@ -45,19 +46,19 @@ _MANY = {
     "similar": "approval",
     "scope": "grant",
 }
-"""Indexes of which there are many, by how their names begin."""
+"""The prefixes of families of indexes, and the kind of record in them."""
 
 
 _NOTES = ("dead", "stuck")
-"""Indexes of records that say why something was not done."""
+"""Indexes of records about work that failed."""
 
 
 async def rebuild(ledger: Ledger) -> int:
-    """Write every index entry anew, drop those that no record stands behind.
+    """Write all index entries again, and delete those without a record.
 
-    It may run beside normal work: each record is touched by a commit of its own, which gives way
-    to a process that changes the record at the same time, and writes its entries. The outboxes
-    are indexed anew too, and a run whose work has vanished from them gets it back.
+    It can run during normal work. Each record is written by its own commit; if another process
+    changes the record at the same time, that process writes the entries. Outboxes are indexed
+    again too, and lost work of runs is restored.
 
     Returns:
         How many records there are.
@@ -81,7 +82,7 @@ async def rebuild(ledger: Ledger) -> int:
 
 
 def _anew(record: Record) -> Change:
-    """Return the change that writes the index entries of a record, and what it waits for."""
+    """Return the change that writes a record's index entries and, for a run, its pending work."""
     change = Change().put(record, was=record)
     change.writes[0]["add"] = [list(entry) for entry in entries(record)]
     return send_work(change, record) if isinstance(record, Run) else change
@@ -93,7 +94,7 @@ def _pages(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def _read(ledger: Ledger, keys: Sequence[str]) -> dict[str, Record | None]:
-    """Return the records that are there by their keys, None for one that cannot be read."""
+    """Return the existing records by key, None for one that cannot be read."""
     read: dict[str, Record | None] = {}
     for key, found in zip(keys, await ledger.store.read(keys), strict=True):
         if found is None:
@@ -119,12 +120,12 @@ async def _drop_strays(ledger: Ledger) -> None:
 
 
 def _drop(index: str, member: str, key: str, read: Mapping[str, Record | None]) -> Change | None:
-    """Return the change that drops an index entry, None if it is where it belongs."""
+    """Return the change that deletes an index entry, None if the entry is right."""
     if key not in read:
-        # Deletes what is not there, on the condition that it still is not.
+        # Deleting a missing record makes the commit fail if the record exists by then.
         return Change().put_raw(key, "", drop=[(index, member, 0)])
     record = read[key]
-    # What cannot be read stands where a process that can read it has put it.
+    # The entries of an unreadable record were written by a process that can read it.
     if record is None or (index, member) in {entry[:2] for entry in entries(record)}:
         return None
     change = Change().put(record, was=record)
@@ -140,7 +141,7 @@ async def _index_outboxes(ledger: Ledger) -> None:
         async with ledger.store.translated_client() as client:
             await client.sadd(f"{prefix}stages", stage)
             for item in await client.hkeys(f"{prefix}{key}"):
-                # An item that is acknowledged right now leaves an entry that the next claim drops.
+                # If the item is acknowledged at this moment, the next claim drops the entry.
                 await client.zadd(f"{prefix}outbox:{stage}", {item: now}, nx=True)
 
 
@@ -148,7 +149,7 @@ async def _index_trails(ledger: Ledger) -> None:
     calls: list[tuple[str, str]] = []
     async for entry_id, text, _ in audit.entries(ledger.store):
         event = read_event(text)
-        # `signoff audit verify` is there to complain about others.
+        # `signoff audit verify` reports other entries.
         if event is not None and event.run:
             calls.append((event.run, entry_id))
         if len(calls) == _BATCH:
@@ -159,7 +160,7 @@ async def _index_trails(ledger: Ledger) -> None:
 
 
 async def _index_notes(ledger: Ledger) -> None:
-    """Index what was given up, and what has failed; who looks whether the rest expired drops it."""
+    """Index dead letters and failures; the entries of expired ones are dropped elsewhere."""
     prefix = ledger.store.prefix
     for index in _NOTES:
         for key in await ledger.store.keys(f"{index}:", "string"):
@@ -168,7 +169,7 @@ async def _index_notes(ledger: Ledger) -> None:
 
 
 async def _index_quarantine(ledger: Ledger) -> None:
-    """Index the mails that the channels have laid aside, by when they did."""
+    """Index the mails in quarantine by the time at which they were put there."""
     prefix = ledger.store.prefix
     for key in await ledger.store.keys(f"{_QUARANTINE}:", "string"):
         found = await ledger.raw(key)
@@ -180,7 +181,7 @@ async def _index_quarantine(ledger: Ledger) -> None:
             log.error("rebuild.unreadable", key=key, error=str(error))  # noqa: TRY400 -- the message says it all
             continue
         async with ledger.store.translated_client() as client:
-            # One that is dropped right now leaves an entry that the next look drops.
+            # If the mail is dropped at this moment, the loop below drops the entry.
             await client.zadd(prefix + _QUARANTINE, {key.removeprefix(f"{_QUARANTINE}:"): at})
     for member in await ledger.store.members(_QUARANTINE):
         key = f"{_QUARANTINE}:{member}"

@@ -1,9 +1,9 @@
-"""Approvals, runs and grants as they are kept in the ledger, read back."""
+"""Reads approvals, runs, grants and other records of the ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar, cast
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +16,7 @@ from signoff.core.base.model import read_stored
 from signoff.core.grants.grant import Grant
 
 T = TypeVar("T")
+R = TypeVar("R", Approval, Run)
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
     """Return the approval that a record holds.
 
     Raises:
-        RecordUnreadable: It does not hold what this version can read.
+        RecordUnreadable: This version cannot read it.
     """
     return _legible(read_approval, f"approval:{approval_id}", record)
 
@@ -45,6 +46,37 @@ def legible_approval(approval_id: str, record: tuple[int, str]) -> Approval:
 def legible_run(run_id: str, record: tuple[int, str]) -> Run:
     """Return the run that a record holds; see `legible_approval`."""
     return _legible(read_run, f"run:{run_id}", record)
+
+
+class Recent:
+    """A cache of parsed records: a record that has not changed is not parsed again.
+
+    Args:
+        most: The most records to keep.
+    """
+
+    def __init__(self, most: int = 400) -> None:
+        self._most: Final = most
+        self._known: dict[str, tuple[int, str, Approval | Run]] = {}
+
+    def approval(self, approval_id: str, record: tuple[int, str]) -> Approval:
+        """Return the approval that a record holds; see `legible_approval`."""
+        return self._read(f"approval:{approval_id}", record, read_approval)
+
+    def run(self, run_id: str, record: tuple[int, str]) -> Run:
+        """Return the run that a record holds; see `legible_approval`."""
+        return self._read(f"run:{run_id}", record, read_run)
+
+    def _read(self, key: str, record: tuple[int, str], read: Callable[[int, str], R]) -> R:
+        version, data, value = self._known.get(key, (0, "", None))
+        if (version, data) == record:
+            return cast("R", value)
+        found = _legible(read, key, record)
+        self._known.pop(key, None)
+        if len(self._known) >= self._most:
+            del self._known[next(iter(self._known))]
+        self._known[key] = (*record, found)
+        return found
 
 
 def read_grant(version: int, data: str) -> Grant:
@@ -58,16 +90,16 @@ def legible_grant(grant_id: str, record: tuple[int, str]) -> Grant:
 
 
 def legible(kind: TypeAdapter[T], key: str, record: tuple[int, str] | None, empty: T) -> T:
-    """Return what a record of another kind holds.
+    """Return the value of any other record.
 
     Args:
-        kind: What it holds.
-        key: Its key.
-        record: The record, None where there is none.
-        empty: Returned then.
+        kind: The type of the value.
+        key: The key of the record.
+        record: The record, None if there is none.
+        empty: The value to return if there is no record.
 
     Raises:
-        RecordUnreadable: It does not hold what this version can read.
+        RecordUnreadable: This version cannot read it.
     """
     if record is None:
         return empty
@@ -75,7 +107,7 @@ def legible(kind: TypeAdapter[T], key: str, record: tuple[int, str] | None, empt
 
 
 def read_event(text: str) -> Event | None:
-    """Return an entry of the audit; None for one of a kind that only a later version knows."""
+    """Return an entry of the audit, None for a kind of event that only a later version knows."""
     try:
         return read_stored(_EVENT, text)
     except ValidationError as error:

@@ -1,22 +1,22 @@
-"""The commands of Redis that are used here, with the types that decoded responses have.
+"""The Redis commands that Signoff uses, with the types of decoded responses.
 
 redis-py annotates every reply as "bytes or text, old or new protocol". With
-``decode_responses=True`` only text comes, and this is the one place that says so.
+``decode_responses=True`` all replies are text, which only this module declares.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, overload
 
 StreamRow = tuple[str, dict[str, str]]
-"""The id of a stream's entry, and its fields."""
+"""The id and the fields of an entry in a stream."""
 
 
 class Pipeline(Protocol):
-    """Commands that go out together."""
+    """Commands that are sent together."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -72,8 +72,6 @@ class Commands(Protocol):
     def pipeline(self, *, transaction: bool) -> Pipeline: ...
 
     async def sadd(self, name: str, *values: str) -> int: ...
-
-    def scan_iter(self, match: str, count: int, _type: str | None = None) -> AsyncIterator[str]: ...
 
     async def smembers(self, name: str) -> set[str]: ...
 

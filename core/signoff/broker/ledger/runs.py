@@ -1,4 +1,4 @@
-"""What a worker reads of runs: claimed with sessions and records, and again at the end."""
+"""Runs as workers read them: claimed with their sessions and records, and again at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 
 from signoff.broker.ledger.change import Item
 from signoff.broker.ledger.ledger import Ledger
-from signoff.broker.ledger.records import legible_approval, legible_run
+from signoff.broker.ledger.records import Recent
 from signoff.broker.ledger.store import parse_record
 from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
@@ -18,7 +18,7 @@ from signoff.core.approvals.run import Run
 from signoff.core.base.errors import ApprovalNotFound, RecordUnreadable, RunNotFound
 
 PUT_OFF = 0.2
-"""Seconds until an item is looked at again whose session somebody else runs."""
+"""Seconds until an item can be claimed again after its session was found busy."""
 
 Stored = tuple[int, str] | None
 
@@ -29,13 +29,17 @@ class Taken:
 
     Attributes:
         item: The item.
-        lease_key: The key of the session's lease; "" if the run is not there or cannot be read.
-        alive_at: When the claim was sent, by the loop's clock: both leases count from then.
+        lease_key: The key of the session's lease; "" if the run does not exist or is unreadable.
+        alive_at: When the claim was sent, by the clock of the event loop. Both leases start then.
+        now: When the claim was carried out, by the ledger's clock (UTC).
+        frozen: The record of the freezes at that moment.
     """
 
     item: Item
     lease_key: str
     alive_at: float
+    now: datetime
+    frozen: Stored
     stored_run: Stored
     stored_approvals: tuple[Stored, ...]
 
@@ -44,37 +48,40 @@ class Taken:
         """What to do.
 
         Raises:
-            RecordUnreadable: The item does not hold what this version can read.
+            RecordUnreadable: This version cannot read the item.
         """
         work = self.item.work
         if not isinstance(work, StartRun | ResumeRun):
             raise RecordUnreadable(self.item.id, f"{work.work} is not about a run.")
         return work
 
-    def read(self) -> tuple[Run, list[Approval]]:
-        """Return the run, and the approvals of its present pause, as they stood at the claim.
+    def read(self, recent: Recent) -> tuple[Run, list[Approval]]:
+        """Return the run and the approvals of its current pause, as they were at the claim.
+
+        Args:
+            recent: The cache of parsed records.
 
         Raises:
-            RunNotFound, ApprovalNotFound: One of them is not there.
-            RecordUnreadable: One of them does not hold what this version can read.
+            RunNotFound, ApprovalNotFound: One of them does not exist.
+            RecordUnreadable: This version cannot read one of them.
         """
         run_id = str(self.item.body.get("run", ""))
         if self.stored_run is None:
             raise RunNotFound(run_id)
-        run = legible_run(run_id, self.stored_run)
+        run = recent.run(run_id, self.stored_run)
         if not self.lease_key:
             raise RecordUnreadable(f"run:{run_id}", "it is not JSON that Redis can read.")
-        return run, _approvals(run, self.stored_approvals)
+        return run, _approvals(run, self.stored_approvals, recent)
 
 
 @dataclass(frozen=True, slots=True)
 class RunClaim:
-    """What a claim of runs brought.
+    """The result of a claim of runs.
 
     Attributes:
-        taken: The items.
-        waiting: How many more wait.
-        put_off: How many were put off, because somebody else runs their sessions.
+        taken: The claimed items.
+        waiting: How many more items wait.
+        put_off: How many items were postponed because another worker runs their sessions.
     """
 
     taken: tuple[Taken, ...]
@@ -87,21 +94,22 @@ async def claim_runs(
 ) -> RunClaim:
     """Lease waiting items of a `run` or `resume` stage together with the sessions of their runs.
 
-    One round trip, because it is on the way between an answer and the agent. An item whose session
-    somebody else runs is put off, which does not count as an attempt: theirs first, then this.
+    It takes one round trip, because it delays the answer on its way to the agent. If another worker
+    runs the session of an item, the item is postponed, which does not count as an attempt.
 
     Args:
         ledger: The ledger.
         stage: The stage.
         limit: The most items to take.
-        lease: For how many seconds nobody else gets them, or their sessions.
+        lease: How many seconds the leases of the items and their sessions last.
         opening: As in `Ledger.claim`.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
+    ledger.active.set()
     sent_at = asyncio.get_running_loop().time()
-    waiting, put_off, *rows = await ledger.store.script(
+    waiting, put_off, clock, frozen, *rows = await ledger.store.script(
         "claim_runs",
         stage,
         ledger.store.now_ms(),
@@ -111,11 +119,14 @@ async def claim_runs(
         "1" if opening else "0",
         int(PUT_OFF * 1000),
     )
+    now, freezes = ledger.store.moment(*clock), parse_record(frozen)
     taken = tuple(
         Taken(
             Item(stage, item_id, json.loads(body), int(attempts), token),
             lease_key,
             sent_at,
+            now,
+            freezes,
             parse_record(run),
             tuple(parse_record(one) for one in approvals),
         )
@@ -125,24 +136,27 @@ async def claim_runs(
 
 
 async def read_again(ledger: Ledger, run: Run) -> tuple[Run, list[Approval], datetime]:
-    """Return a run and the approvals of its pause as they stand now, and the present.
+    """Return a run, the approvals of its pause and the present time, as they are now.
 
     Raises:
-        RunNotFound, ApprovalNotFound: One of them is not there any more.
-        RecordUnreadable: One of them does not hold what this version can read.
+        RunNotFound, ApprovalNotFound: One of them does not exist any more.
+        RecordUnreadable: This version cannot read one of them.
         LedgerUnavailable: Redis cannot be reached.
     """
     keys = [f"run:{run.id}", *(f"approval:{one}" for one in run.approvals)]
     (stored, *approvals), now = await ledger.store.read_now(keys)
     if stored is None:
         raise RunNotFound(run.id)
-    return legible_run(run.id, stored), _approvals(run, approvals), now
+    recent = ledger.recent
+    return recent.run(run.id, stored), _approvals(run, approvals, recent), now
 
 
-def _approvals(run: Run, stored: tuple[Stored, ...] | list[Stored]) -> list[Approval]:
+def _approvals(
+    run: Run, stored: tuple[Stored, ...] | list[Stored], recent: Recent
+) -> list[Approval]:
     found = []
     for approval_id, record in zip(run.approvals, stored, strict=True):
         if record is None:
             raise ApprovalNotFound(approval_id)
-        found.append(legible_approval(approval_id, record))
+        found.append(recent.approval(approval_id, record))
     return found

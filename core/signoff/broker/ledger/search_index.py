@@ -1,14 +1,14 @@
-"""The index of searches: which approvals may have a word in them.
+"""The search index: which approvals may contain a word.
 
-It is a bit-sliced signature file. A row stands for an approval and has `BITS` bits; each three
-letters in a row of its text set one of them. A slice has the same bit of all rows. So a search
-reads a slice for each three letters of its words, and only the records whose rows have all of
-these bits. It may name an approval that does not have the words, and leaves out none that has.
+It is a bit-sliced signature file. Each approval has a row of `BITS` bits. Every three consecutive
+letters of its text set one of these bits. A slice holds the same bit of all rows. A search reads
+one slice for each three letters of its words, and then only the records whose rows have all of
+these bits set. It may return approvals without the words, but never misses one that has them.
 
-Rows are added in batches, in the order in which approvals were opened, some time after they were:
-opening one does not wait for it. The head says up to where. What is behind that, and records that
-another release has written, are looked at one by one. Rows are in segments; a segment goes when
-nothing is left of what it has.
+Rows are added in batches, in the order in which approvals were opened, some time afterwards, so
+that opening an approval does not wait for it. The head records the last approval in the index.
+Later approvals, and records that another release wrote, are read one by one. Rows are grouped in
+segments. A segment is deleted when none of its approvals is left.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from signoff.broker.ledger.store import to_us
 from signoff.core.approvals.lists.search import text_of
 
 BITS: Final = 768
-"""Bits of a row: a text of 250 letters sets about a fifth of them."""
+"""Bits in a row: a text of 250 letters sets about a fifth of them."""
 
 BATCH: Final = 768
-"""Rows that are added at a time: their bits are whole letters of base64."""
+"""Rows in a batch: their bits fill whole letters of base64."""
 
 SEGMENT: Final = 64 * BATCH
-"""Rows of a segment."""
+"""Rows in a segment."""
 
 MARGIN: Final = timedelta(minutes=2)
-"""What was opened less long ago may still be committed with an earlier time than another one."""
+"""More recent approvals are not added yet: an earlier one may still be committed after them."""
 
 _FEW: Final = 2_000
-"""With more candidates than this, reading the records in order finds some sooner."""
+"""With more candidates than this, reading the records in order is faster."""
 
 _UNINDEXED: Final = 5_000
 _MOST_SLICES: Final = 24
 _SPARSE: Final = 4
-"""Where rows are so many times as many as approvals, the index is made anew."""
+"""The index is rebuilt when there are this many times more rows than approvals."""
 
 _WIDTH: Final = 24
 _HEAD: Final = "search:head"
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
-    """Rows that were added one after the other.
+class Segment:
+    """A segment of the index.
 
     Attributes:
-        name: A number.
-        rows: How many.
-        first: When the first of them was opened, as the index `approvals` has it.
-        last: The same of the last.
+        name: The number of the segment.
+        rows: How many rows it has.
+        first: The score of its first approval in the index `approvals`: when it was opened.
+        last: The score of its last approval.
     """
 
     name: int
@@ -74,83 +74,94 @@ class _Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """What is in the index.
+class Head:
+    """The head of the index: its segments, and how far it goes.
 
     Attributes:
-        segments: The oldest first.
-        done: The place in the index `approvals` up to which it goes.
-        text: How it is stored; "" where it is not.
+        segments: The segments, the oldest first.
+        done: The place of the last approval in the index, by the index `approvals`.
+        text: The text under which the head is stored; "" if it is not.
     """
 
-    segments: tuple[_Segment, ...] = ()
+    segments: tuple[Segment, ...] = ()
     done: Place | None = None
     text: str = field(default="", compare=False)
 
     @classmethod
     async def read(cls, ledger: Ledger) -> Self:
-        """Return it as it is stored."""
+        """Return the stored head."""
         async with ledger.store.translated_client() as client:
             text = await client.get(ledger.store.prefix + _HEAD)
         if not text:
             return cls()
         found = json.loads(text)
-        segments = tuple(_Segment(**one) for one in found["segments"])
+        segments = tuple(Segment(**one) for one in found["segments"])
         return cls(segments, Place(*found["done"]), text)
 
     def stored(self) -> str:
-        """Return the text under which it is stored."""
+        """Return the text to store."""
         return json.dumps({"segments": [asdict(one) for one in self.segments], "done": self.done})
 
 
 class SearchIndex:
-    """Adds to the index, and asks it.
+    """Extends and queries the index.
 
     Args:
-        ledger: Where it is.
-        margin: How long ago an approval must have been opened.
+        ledger: The ledger.
+        margin: How long ago an approval must have been opened to be added.
+        batch: Rows in a batch; a multiple of 24.
+        segment: Rows in a segment; a multiple of `batch`.
     """
 
-    def __init__(self, ledger: Ledger, *, margin: timedelta = MARGIN) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        margin: timedelta = MARGIN,
+        batch: int = BATCH,
+        segment: int = SEGMENT,
+    ) -> None:
         self._ledger = ledger
         self._margin = margin
+        self._batch = batch
+        self._segment = segment
 
     # -- writing -------------------------------------------------------------------------------
 
     async def extend(self) -> int:
-        """Add all whole batches, drop segments of which nothing is left, and return how many rows.
+        """Add all complete batches, drop empty segments, and return how many rows were added.
 
-        Any number of processes may do it at the same time: each batch is added once.
+        Any number of processes may do this at the same time: each batch is added once.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        head, added = await self._trim(await _Head.read(self._ledger)), 0
+        head, added = await self._trim(await Head.read(self._ledger)), 0
         while True:
             batch = await self._ledger.store.behind(
-                listing.APPROVALS, before=head.done, limit=BATCH, rising=True
+                listing.APPROVALS, before=head.done, limit=self._batch, rising=True
             )
             until = to_us(await self._ledger.now() - self._margin)
-            if len(batch) < BATCH or batch[-1][0] > until:
+            if len(batch) < self._batch or batch[-1][0] > until:
                 return added
             if not await self._add(head, batch):
                 return added
-            added += BATCH
-            head = await _Head.read(self._ledger)
+            added += self._batch
+            head = await Head.read(self._ledger)
 
-    async def _add(self, head: _Head, batch: Sequence[tuple[int, str]]) -> bool:
+    async def _add(self, head: Head, batch: Sequence[tuple[int, str]]) -> bool:
         ids = [one for _, one in batch]
         if any(len(one) > _WIDTH for one in ids):
             return False
         records = await self._ledger.store.read([f"approval:{one}" for one in ids])
         read = dict(zip(ids, records, strict=True))
-        # In a thread: it takes some milliseconds, in which others are served.
-        slices = await asyncio.to_thread(_slices, [read[one] for one in ids])
-        *before, last = head.segments or (_Segment(0, 0, batch[0][0], 0),)
-        if last.rows == SEGMENT:
-            before, last = [*before, last], _Segment(last.name + 1, 0, batch[0][0], 0)
-        last = replace(last, rows=last.rows + BATCH, last=batch[-1][0])
-        after = _Head((*before, last), Place(*batch[-1]))
+        # In a thread, because it would block the event loop for some milliseconds.
+        slices = await asyncio.to_thread(slices_of, [read[one] for one in ids], batch=self._batch)
+        *before, last = head.segments or (Segment(0, 0, batch[0][0], 0),)
+        if last.rows == self._segment:
+            before, last = [*before, last], Segment(last.name + 1, 0, batch[0][0], 0)
+        last = replace(last, rows=last.rows + self._batch, last=batch[-1][0])
+        after = Head((*before, last), Place(*batch[-1]))
         return bool(
             await self._ledger.store.script(
                 "search_append",
@@ -163,32 +174,32 @@ class SearchIndex:
         )
 
     async def drop(self) -> None:
-        """Take all of it away; it is made anew from the records, in the background."""
+        """Delete the index; it is rebuilt from the records in the background."""
         async with self._ledger.store.translated_client() as client:
-            # The head first: without it nobody looks at the rest.
+            # The head first: without it the rest is not used.
             await client.delete(self._ledger.store.prefix + _HEAD)
         await self._remove("search:")
 
-    async def _trim(self, head: _Head) -> _Head:
-        """Take away what has nothing left in it; return the head as it stands then."""
+    async def _trim(self, head: Head) -> Head:
+        """Delete segments without approvals, and return the new head."""
         rows = sum(one.rows for one in head.segments)
-        if rows < SEGMENT:
+        if rows < self._segment:
             return head
         async with self._ledger.store.translated_client() as client:
             key = self._ledger.store.prefix + listing.APPROVALS
             there = await client.zcard(key)
             oldest = head.segments[0]
             left = await client.zcount(key, oldest.first, oldest.last)
-        if rows > _SPARSE * (there + SEGMENT):
+        if rows > _SPARSE * (there + self._segment):
             await self.drop()
-            return _Head()
+            return Head()
         if left or len(head.segments) == 1:
             return head
         after = replace(head, segments=head.segments[1:])
-        # Without rows: only the head changes.
+        # Without rows, only the head changes.
         if await self._ledger.store.script("search_append", head.text, after.stored(), 0, ""):
             await self._remove(f"search:{oldest.name}:")
-        return await _Head.read(self._ledger)
+        return await Head.read(self._ledger)
 
     async def _remove(self, start: str) -> None:
         keys = await self._ledger.store.keys(start, "string")
@@ -199,23 +210,23 @@ class SearchIndex:
     # -- reading -------------------------------------------------------------------------------
 
     async def candidates(self, words: Iterable[str]) -> list[str] | None:
-        """Return the ids of all approvals that may have every one of these words in them.
+        """Return the ids of all approvals that may contain all of these words.
 
         Args:
             words: Folded words, as `Search.words` returns them.
 
         Returns:
-            None where the index does not help: it is empty, the words are too short, or too many
-            have them.
+            The ids, or None if the index does not help: it is empty, the words are too short, or
+            too many approvals match.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        wanted = sorted({place for word in words for place in _places(word)})[:_MOST_SLICES]
-        head = await _Head.read(self._ledger) if wanted else _Head()
+        wanted = sorted({place for word in words for place in places_in(word)})[:_MOST_SLICES]
+        head = await Head.read(self._ledger) if wanted else Head()
         if head.done is None:
             return None
-        # What was opened since, and one more: whether there is more than that.
+        # The approvals that are not in the index yet, and one more to see if there are too many.
         recent = await self._ledger.store.behind(
             listing.APPROVALS, before=head.done, limit=_UNINDEXED + 1, rising=True
         )
@@ -229,7 +240,7 @@ class SearchIndex:
             slices = await client.mget(keys)
             for at, segment in enumerate(head.segments):
                 part = slices[at * len(wanted) : (at + 1) * len(wanted)]
-                rows += ((segment.name, row) for row in _rows_of(part))
+                rows += ((segment.name, row) for row in rows_of(part))
                 if len(rows) > _FEW:
                     return None
             async with client.pipeline(transaction=False) as pipe:
@@ -246,19 +257,24 @@ def _place(letters: str) -> int:
     return crc32(letters.encode("utf-8", "surrogatepass")) % BITS
 
 
-def _places(text: str) -> set[int]:
-    """Return the bits that a text sets, or that a word of a search needs."""
+def places_in(text: str) -> set[int]:
+    """Return the bits that a text sets, or that a search word needs."""
     return {_place(text[at : at + 3]) for at in range(len(text) - 2)}
 
 
-def _slices(records: Sequence[tuple[int, str] | None]) -> list[str]:
-    """Return the slices of the rows of these records, in base64."""
+def slices_of(records: Sequence[tuple[int, str] | None], *, batch: int = BATCH) -> list[str]:
+    """Return the slices for the rows of these records, in base64.
+
+    Args:
+        records: The records, at most `batch`; None for one that does not exist any more.
+        batch: Rows in the batch.
+    """
     slices = [0] * BITS
     for row, record in enumerate(records):
         bit = 1 << row
         for place in _places_of(record):
             slices[place] |= bit
-    return [base64.b64encode(one.to_bytes(BATCH // 8, "little")).decode() for one in slices]
+    return [base64.b64encode(one.to_bytes(batch // 8, "little")).decode() for one in slices]
 
 
 def _places_of(record: tuple[int, str] | None) -> Iterable[int]:
@@ -270,13 +286,13 @@ def _places_of(record: tuple[int, str] | None) -> Iterable[int]:
         # Another release may be able to read it.
         return range(BITS)
     if approval.terms is None or approval.hides:
-        # What a policy hides is shown as something else, which has to be found too.
+        # Hidden values are shown as a placeholder, by which a search must find the approval too.
         return range(BITS)
-    return _places(text_of(approval))
+    return places_in(text_of(approval))
 
 
-def _rows_of(slices: Sequence[str | None]) -> Iterator[int]:
-    """Yield the rows that have the bits of all these slices."""
+def rows_of(slices: Sequence[str | None]) -> Iterator[int]:
+    """Yield the rows whose bits are set in all of these slices."""
     both = -1
     for one in slices:
         both &= int.from_bytes(base64.b64decode(one or ""), "little")

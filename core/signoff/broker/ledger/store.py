@@ -1,4 +1,4 @@
-"""Redis as a store of versioned records, leases and scripts; it knows no approvals."""
+"""A store of versioned records, leases and scripts in Redis, without knowledge of approvals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any, Protocol, Self, cast
 
 from signoff.broker.ledger.pipeline import Command, Wire
 from signoff.broker.ledger.redis_types import Commands
-from signoff.broker.server.address import SCHEME, connect_anew, open_pool
+from signoff.broker.server.address import connect_anew, fails_over, open_pool
+from signoff.broker.server.cluster import ClusterPool
 from signoff.broker.server.redis_py import redis
 from signoff.core.base.errors import LedgerUnavailable
 
 _FILES = {"session_open": "session_read"}
-"""Scripts that stand in the file of another one: they differ in what has to be on a replica."""
+"""Scripts that share the file of another one, and differ only in whether a replica must confirm."""
 
 _SCRIPTS = {
     name: files("signoff.broker").joinpath("lua", f"{_FILES.get(name, name)}.lua").read_text()
@@ -62,14 +63,14 @@ _SHAS = {
 
 
 _DURABLE = frozenset({"commit", "session_make", "session_append", "session_open"})
-"""What counts only when a replica has it, where one is waited for."""
+"""Scripts whose writes a replica must confirm, if the store waits for one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
 _RETRIES = 5
 _RETRIES_IN_FAILOVER = 10
-"""Sentinels take a few seconds to name another primary."""
-# By name: some of them are not below RedisError.
+"""Sentinels and clusters take a few seconds to name another primary."""
+# Listed by name, because some of them are not subclasses of RedisError.
 _FOREIGN: tuple[type[Exception], ...] = tuple(
     kind
     for kind in vars(redis.exceptions).values()
@@ -78,16 +79,16 @@ _FOREIGN: tuple[type[Exception], ...] = tuple(
 
 
 def parse_record(text: str | None) -> tuple[int, str] | None:
-    """Return version and data of a record as it is kept; None stays None."""
+    """Return the version and data of a stored record; None for None."""
     if text is None:
         return None
-    # The mark between them is that of the commit which wrote it; see commit.lua.
+    # Between them is the mark of the commit that wrote the record; see commit.lua.
     version, _, data = text.split(" ", 2)
     return int(version), data
 
 
 class Clock(Protocol):
-    """Something that tells the time; without one, the Redis server does."""
+    """A clock that replaces that of the Redis server."""
 
     def now(self) -> datetime:
         """Return the present, in UTC."""
@@ -95,7 +96,7 @@ class Clock(Protocol):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what redis-py raises into the errors of Signoff.
+    """Translate the exceptions of redis-py into errors of Signoff.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached, refuses, or is out of memory.
@@ -107,16 +108,16 @@ def translated() -> Iterator[None]:
     except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
         raise LedgerUnavailable(
             f"Redis cannot be reached: {_sentence(error)} Is it running at the configured [redis] "
-            "url? `signoff doctor` looks into it."
+            "url? `signoff doctor` checks it."
         ) from error
     except _FOREIGN as error:
         raise LedgerUnavailable(
-            f"Redis did not do what was asked: {_sentence(error)} `signoff doctor` looks into how "
-            "it is set, and whether it has room."
+            f"Redis refused a command: {_sentence(error)} `signoff doctor` checks its settings and "
+            "its memory."
         ) from error
     finally:
-        # redis-py sends by asyncio.wait_for, which in Python 3.11 swallows a cancellation that
-        # comes as the sending ends; a cancelled task would work on.
+        # redis-py sends with asyncio.wait_for. In Python 3.11 this swallows a cancellation that
+        # comes when the sending ends, so the cancelled task would go on.
         if task and task.cancelling() > cancelled_before:
             raise asyncio.CancelledError
 
@@ -131,24 +132,24 @@ def to_ms(moment: datetime) -> int:
 
 
 def to_us(moment: datetime) -> int:
-    """Return microseconds since the epoch: a score that keeps the order of what comes close."""
-    # A division of durations would take twice as long, for each entry of an index.
+    """Return microseconds since the epoch: a score that keeps the order of close moments."""
+    # Twice as fast as dividing durations, which counts for each entry of an index.
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_us(score: float) -> datetime:
-    """Return the moment of a score that `to_us` made."""
+    """Return the moment of a score from `to_us`."""
     return _EPOCH + timedelta(microseconds=score)
 
 
 def to_ms_after(moment: datetime) -> int:
-    """Return the first whole millisecond since the epoch that is not before this moment."""
+    """Return milliseconds since the epoch, rounded up."""
     return -((_EPOCH - moment) // _MS)
 
 
 def _score(first: list[Any]) -> float | None:
-    """Return the score of a member, which comes beside it (RESP2) or in a pair with it (RESP3)."""
+    """Return the score of a member, which follows it (RESP2) or is in a pair with it (RESP3)."""
     if not first:
         return None
     return float(first[0][1] if isinstance(first[0], list) else first[1])
@@ -159,9 +160,9 @@ class Store:
 
     Args:
         client: An asyncio client that decodes responses.
-        prefix: Put before every key; the braces keep all keys in one slot of a Redis cluster.
+        prefix: The prefix of every key; the braces keep all keys in one slot of a Redis Cluster.
         clock: Used instead of the Redis server's clock, for tests.
-        replica: Whether a commit counts only when a replica has it too.
+        replica: Whether a replica must confirm each commit.
     """
 
     def __init__(
@@ -192,21 +193,26 @@ class Store:
         clock: Clock | None = None,
         size: int = 64,
         replica: bool = False,
+        retries: int | None = None,
     ) -> Self:
-        """Return a store on a pool that makes callers wait when its connections are all in use.
+        """Return a store with a connection pool; if all connections are in use, callers wait.
 
         Args:
             url: See `signoff.broker.server.address.open_pool`.
             prefix: See the class.
             clock: See the class.
-            size: The most connections to have.
+            size: The most connections.
             replica: See the class.
+            retries: How often a command is sent again if Redis cannot be reached; None retries
+                more often with Sentinels and clusters, which take some time to fail over.
         """
-        # A commit that was sent and whose answer was lost may have been carried out. Sending it
-        # again is safe: the script knows its own commit by the mark that it left.
-        retries = _RETRIES_IN_FAILOVER if url.startswith(SCHEME) else _RETRIES
+        # If the reply to a commit is lost, the commit may have been carried out. Sending it again
+        # is safe, because the script recognises it by the mark that it left.
+        if retries is None:
+            retries = _RETRIES_IN_FAILOVER if fails_over(url) else _RETRIES
         pool = open_pool(
             url,
+            prefix=prefix,
             max_connections=size,
             timeout=20,
             decode_responses=True,
@@ -229,19 +235,19 @@ class Store:
         return self.moment(*await self._one("TIME"))
 
     def moment(self, seconds: str | int, micros: str | int) -> datetime:
-        """Return the present, for which the server says that it is this time."""
+        """Return the present, given the reply of the server to TIME."""
         if self._clock is not None:
             return self._clock.now()
         return datetime.fromtimestamp(int(seconds), UTC) + timedelta(microseconds=int(micros))
 
     def now_ms(self) -> int:
-        """Return what scripts take as the present: 0 lets them ask the server."""
+        """Return the present in milliseconds for scripts; 0 makes them ask the server."""
         return 0 if self._clock is None else to_ms(self._clock.now())
 
     async def scripts(self, name: str, calls: Sequence[Sequence[str | int]]) -> list[Any]:
         """Run one script for each list of arguments, in one round trip.
 
-        Each call is atomic; one that fails does not keep the others from running.
+        Each call is atomic, and runs even if another one fails.
         """
         with translated():
             results = await self._pipelined(name, calls)
@@ -251,7 +257,7 @@ class Store:
                 if isinstance(one, redis.exceptions.NoScriptError)
             ]
             if unknown:
-                # A Redis that was started anew has no scripts. What it did do is not done twice.
+                # A restarted Redis has no scripts. Only the calls that failed are repeated.
                 load = ("SCRIPT", "LOAD", _SCRIPTS[name])
                 again = await self._pipelined(name, [calls[place] for place in unknown], load)
                 for place, one in zip(unknown, again[1:], strict=True):
@@ -270,7 +276,7 @@ class Store:
     ) -> list[Any]:
         start = ("EVALSHA", _SHAS[name], 1, self.prefix)
         commands = [*before, *((*start, *args) for args in calls)]
-        # Leases and counters that a failover loses are lost to everybody: commits are fenced.
+        # A failover may lose leases and counters, which is safe because commits are fenced.
         return await self._wire.send(commands, durable=name in _DURABLE)
 
     async def _one(self, *command: str | int) -> Any:  # noqa: ANN401 -- as Redis replies
@@ -285,14 +291,16 @@ class Store:
         return replies
 
     async def read(self, keys: Sequence[str]) -> list[tuple[int, str] | None]:
-        """Return version and data of each record, None where there is none."""
+        """Return the version and data of each record, None for a missing one."""
         if not keys:
             return []
         found = await self._one("MGET", *(self.prefix + key for key in keys))
         return [parse_record(text) for text in found]
 
     async def read_now(self, keys: Sequence[str]) -> tuple[list[tuple[int, str] | None], datetime]:
-        """Read records as `read` does, and the present, in one round trip."""
+        """Return records as `read` does, and the present, in one round trip."""
+        if not keys:
+            return [], await self.now()
         found, clock = await self._all(("MGET", *(self.prefix + key for key in keys)), ("TIME",))
         return [parse_record(text) for text in found], self.moment(*clock)
 
@@ -316,7 +324,7 @@ class Store:
         return [{member: float(score) for member, score in pairs} for pairs in found]
 
     async def scores(self, key: str, members: Sequence[str]) -> list[float | None]:
-        """Return the score of each of these in an index; None for one that is not in it."""
+        """Return the score of each member in an index, None for one that is not in it."""
         if not members:
             return []
         found = await self._one("ZMSCORE", self.prefix + key, *members)
@@ -328,14 +336,14 @@ class Store:
             return await self._commands.zrangebyscore(self.prefix + key, f"({score}", "+inf")
 
     async def below(self, key: str, score: float, *, limit: int) -> list[str]:
-        """Return the first members of an index whose score is not above this one."""
+        """Return the first members of an index with at most this score."""
         with translated():
             return await self._commands.zrangebyscore(
                 self.prefix + key, "-inf", score, start=0, num=limit
             )
 
     async def extents(self, keys: Sequence[str]) -> list[tuple[int, float | None]]:
-        """Return how many members each index has, and its lowest score; None where it is empty."""
+        """Return the size and the lowest score of each index; the score is None if it is empty."""
         asked = [
             command
             for key in keys
@@ -357,17 +365,17 @@ class Store:
         rising: bool = False,
         by: str = "",
     ) -> list[tuple[int, str]]:
-        """Return scores and members of an index, the highest first.
+        """Return a page of scores and members of an index, the highest score first.
 
-        Reading on behind the last one shows each one once, whatever is added above.
+        Continuing after the last member returns each member once, even if others are added.
 
         Args:
             key: The index.
-            before: Score and member of the place to go on behind; None begins with the first.
+            before: The score and member after which to continue; None starts at the beginning.
             limit: The most to return.
-            rising: Whether the lowest comes first.
-            by: Another index, whose scores count in place of its own; what is not there is left
-                out. It takes Redis as long as the smaller of the two is.
+            rising: Whether the lowest score comes first.
+            by: Another index whose scores are used instead. Members that are not in both are left
+                out. The cost is proportional to the smaller index.
         """
         place = ("", "") if before is None else before
         order = "up" if rising else "down"
@@ -375,30 +383,51 @@ class Store:
         return [(int(score), one) for one, score in zip(flat[::2], flat[1::2], strict=True)]
 
     async def prefixed(self, key: str, start: str) -> list[str]:
-        """Return the members of an index of equal scores that begin with this text."""
+        """Return the members with this prefix of an index in which all scores are equal."""
         with translated():
             return await self._commands.zrangebylex(
                 self.prefix + key, f"[{start}", f"[{start}\U0010ffff"
             )
 
     async def keys(self, start: str, kind: str | None = None) -> list[str]:
-        """Return the keys that begin with this text, sorted; the prefix is taken off.
+        """Return the keys that begin with a text, sorted and without the prefix of the store.
+
+        A cursor of SCAN is only valid on the server that returned it, so the scan starts again if
+        another server has taken over. Each step also names a key, so that a cluster refuses it
+        while the slot is moving or after it has moved.
 
         Args:
             start: The text.
-            kind: ``string``, ``hash``, ``zset``: only keys of this type.
+            kind: Return only keys of this type: ``string``, ``hash`` or ``zset``.
         """
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", self.prefix + start) + "*"
+        # Most of the time is the round trip: a thousand keys take a tenth of a millisecond.
+        options = ("MATCH", pattern, "COUNT", 10_000, *(("TYPE", kind) if kind else ()))
+        found: set[str] = set()
+        cursor, server = 0, ""
         with translated():
-            found = {
-                key.removeprefix(self.prefix)
-                # Most of the time is the way there and back: a thousand take a tenth of a ms.
-                async for key in self._commands.scan_iter(match=pattern, count=10_000, _type=kind)
-            }
+            while cursor or not server:
+                async with self._commands.pipeline(transaction=True) as pipe:
+                    pipe.execute_command("EXISTS", self.prefix)
+                    pipe.execute_command("SCAN", cursor, *options)
+                    pipe.execute_command("INFO", "server")
+                    _, (behind, page), about = await pipe.execute()
+                # A hosted Redis may not reveal it.
+                asked = about.get("run_id", "unknown")
+                if server not in {"", asked}:
+                    found, cursor, server = set(), 0, ""
+                    continue
+                found.update(key.removeprefix(self.prefix) for key in page)
+                cursor, server = int(behind), asked
         return sorted(found)
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the ledger is in a cluster, where other slots may hold other data."""
+        return isinstance(self.client.connection_pool, ClusterPool)
 
     @asynccontextmanager
     async def translated_client(self) -> AsyncIterator[Commands]:
-        """Lend the client, with its errors translated."""
+        """Yield the client, with its errors translated."""
         with translated():
             yield self._commands

@@ -1,5 +1,5 @@
 -- beat
--- Say that a process is alive for so many ms, and forget those that are not.
+-- Record that a process is alive for so many ms, and forget processes that are not.
 -- KEYS[1] prefix   ARGV[1] kind:name   ARGV[2] ms   ARGV[3] now in ms, or 0   ARGV[4] its state
 local p = KEYS[1]
 local now = tonumber(ARGV[3])
@@ -10,6 +10,6 @@ end
 redis.call('ZADD', p .. 'processes', now + ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', p .. 'processes', '-inf', now)
 redis.call('PEXPIRE', p .. 'processes', ARGV[2])
--- The last release looks here alone.
+-- The last release only reads this key.
 redis.call('SET', p .. 'alive:' .. ARGV[1], ARGV[4], 'PX', ARGV[2])
 return 1

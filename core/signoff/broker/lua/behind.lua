@@ -1,12 +1,12 @@
--- Members and scores of an index, from behind a place on, in the order of the scores.
+-- Return members and scores of an index after a given place, ordered by score.
 -- KEYS[1] prefix   ARGV[1] index   ARGV[2] the most   ARGV[3] and ARGV[4] score and member of the place
 -- ARGV[5] 'up' for the lowest score first, 'down' for the highest
--- ARGV[6] another index: only what is there as well, and its scores count; '' for none
--- ARGV[3] is "" for the beginning. Returns {member, score, member, score, ...}.
+-- ARGV[6] another index: only members of both are returned, with the scores of this one; '' for none
+-- ARGV[3] is "" to start at the beginning. Returns {member, score, member, score, ...}.
 local key, most, up = KEYS[1] .. ARGV[1], tonumber(ARGV[2]), ARGV[5] == 'up'
 local CHUNK = 200
 
--- As the index orders equal scores: by bytes, where Lua's own < goes by the server's locale.
+-- Compare by bytes, as the index orders equal scores; Lua's own < depends on the server's locale.
 local function less(a, b)
   for i = 1, math.min(#a, #b) do
     if a:byte(i) ~= b:byte(i) then return a:byte(i) < b:byte(i) end
@@ -24,7 +24,7 @@ local function zrange(index, from, to, ...)
   return redis.call('ZRANGE', index, from, to, 'REV', ...)
 end
 
--- Up to `left` members with their scores, from behind a place on; score "" is the beginning.
+-- Return up to `left` members with their scores after a place; score "" is the beginning.
 local function read(index, score, member, left)
   if score == '' then return zrange(index, 0, left - 1, 'WITHSCORES') end
   local now = redis.call('ZSCORE', index, member)
@@ -32,7 +32,7 @@ local function read(index, score, member, left)
     local rank = redis.call(up and 'ZRANK' or 'ZREVRANK', index, member)
     return zrange(index, rank + 1, rank + left, 'WITHSCORES')
   end
-  -- It has gone from there: the place is between those of the same score.
+  -- The member is no longer there: continue among the members of the same score.
   local found = {}
   for _, one in ipairs(zrange(index, score, score, 'BYSCORE')) do
     if behind(one, member) and #found < 2 * left then
@@ -52,7 +52,7 @@ end
 if ARGV[6] == '' then return read(key, ARGV[3], ARGV[4], most) end
 local by = KEYS[1] .. ARGV[6]
 
--- In the order of the other index, until enough are found that are in both. nil: they are rare.
+-- Walk the other index until enough members of both are found; nil if they are too rare.
 local function walk(steps)
   local found, score, member = {}, ARGV[3], ARGV[4]
   while steps > 0 do
@@ -72,7 +72,7 @@ local function walk(steps)
   end
 end
 
--- All that are in both, of which most are dropped: as dear as the smaller index is long.
+-- Intersect both indexes, whose cost is the size of the smaller one, and drop what is not needed.
 local function cross()
   local found, begun = {}, ARGV[3] == ''
   local both = redis.call('ZINTER', 2, key, by, 'WEIGHTS', 0, 1, 'WITHSCORES')
@@ -95,6 +95,6 @@ end
 
 local few, many = redis.call('ZCARD', key), redis.call('ZCARD', by)
 if few == 0 then return {} end
--- Where they stand evenly among the others, a quarter of these steps is enough.
+-- If they are evenly distributed, a quarter of these steps is enough.
 local steps = 4 * most * many / few
 return steps < math.min(few, many) and walk(steps) or cross()

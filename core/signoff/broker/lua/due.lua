@@ -1,5 +1,5 @@
--- Claim up to ARGV[2] approvals whose time has come, and look at them again after ARGV[3] ms
--- unless a commit has moved or removed them by then: a process that dies with a batch loses nothing.
+-- Claim up to ARGV[2] due approvals. They are due again after ARGV[3] ms, unless a commit moves or
+-- removes them, so a process that dies with a batch loses nothing.
 -- KEYS[1] prefix   ARGV[1] now in ms, or 0
 local now = tonumber(ARGV[1])
 if now == 0 then

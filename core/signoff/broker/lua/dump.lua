@@ -1,6 +1,6 @@
--- Read everything at one moment.
+-- Read all keys at the same moment.
 -- KEYS[1] prefix   ARGV[1] the pattern of all keys
--- ARGV[2] the stream id behind which the audit is read; the caller has the rest
+-- ARGV[2] the stream id after which the audit is read; the caller has read the entries before it
 -- Returns {ms since the epoch, {key, type, ms to live or -1, contents}, ...}; the contents are the
 -- text, a flat list, or for a stream {last id, entries}.
 local t = redis.call('TIME')

@@ -1,7 +1,7 @@
 -- Prolong leases that are still held: items of a stage, or plain lease keys.
 -- KEYS[1] prefix   ARGV[1] ms   ARGV[2] token   ARGV[3] now in ms, or 0
 -- ARGV[4] stage and ARGV[5] item id ("" for none)   ARGV[6...] lease keys
--- Returns 1, or 0 when one of them is not held under this token any more.
+-- Returns 1, or 0 if one of them is no longer held under this token.
 local p = KEYS[1]
 local now = tonumber(ARGV[3])
 if now == 0 then

@@ -1,5 +1,5 @@
 -- measure
--- How much waits: all of it from the sizes of indexes, whatever number waits.
+-- Count what waits by the sizes of indexes, which takes the same time for any number.
 -- KEYS[1] prefix   ARGV[1] now in ms, or 0   ARGV[2...] the names of queues of people
 -- Returns {{pending, approvals, runs, audit entries}, {pending in each queue, ...},
 --   stage, items, claimable items, ms since the oldest of these could be claimed, ...}.

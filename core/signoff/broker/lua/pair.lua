@@ -1,8 +1,12 @@
--- Read an approval, its run and the clock at one moment.
--- KEYS[1] prefix   ARGV[1] id of the approval
--- Returns {approval, run, seconds, microseconds}; what is not there is nil.
-local approval = redis.call('GET', KEYS[1] .. 'approval:' .. ARGV[1])
--- We write the origin before everything that comes from others, so the first match is its run.
-local id = approval and string.match(approval, '"origin":{"run":"([^"\\]*)"')
-local t = redis.call('TIME')
-return {approval, id and redis.call('GET', KEYS[1] .. 'run:' .. id) or false, t[1], t[2]}
+-- Read approvals, their runs and the clock at the same moment.
+-- KEYS[1] prefix   ARGV ids of the approvals
+-- Returns {seconds, microseconds, approval, run, approval, run, ...}; missing records are nil.
+local found = redis.call('TIME')
+for i, one in ipairs(ARGV) do
+  local approval = redis.call('GET', KEYS[1] .. 'approval:' .. one)
+  -- Signoff writes the origin before any foreign text, so the first match is the run.
+  local run = approval and string.match(approval, '"origin":{"run":"([^"\\]*)"')
+  found[2 * i + 1] = approval
+  found[2 * i + 2] = run and redis.call('GET', KEYS[1] .. 'run:' .. run) or false
+end
+return found

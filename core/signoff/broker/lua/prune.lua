@@ -1,8 +1,8 @@
--- Remove runs that are in the archive: the records of each, their index entries, and their part of
--- the audit, if all of it is still as it was archived and no work about it waits.
+-- Remove archived runs: their records, index entries and audit entries. A run is only removed if it is
+-- unchanged since it was archived and no work about it is waiting.
 -- KEYS[1] prefix   ARGV[1] the runs as JSON:
 --   {run, trail, records = {{key, "<version> <mark>"}, ...}, drop = {{index, member}, ...}}
--- Returns for each run 1, also if it was removed before; 0 if it has changed; -1 if work waits.
+-- Returns for each run 1 if it is removed, now or before; 0 if it has changed; -1 if work is waiting.
 local p, runs = KEYS[1], cjson.decode(ARGV[1])
 
 local owner, busy = {}, {}

@@ -1,4 +1,4 @@
--- Count one attempt less. What no window is left of stays as it is.
+-- Take back one counted attempt. Keys whose window is over stay unchanged.
 -- KEYS[1] prefix   ARGV keys
 for _, name in ipairs(ARGV) do
   local key = KEYS[1] .. name

@@ -1,4 +1,4 @@
--- Give a lease key back, if it is still held under this token.
+-- Release a lease key, if it is still held under this token.
 -- KEYS[1] prefix   ARGV[1] lease key   ARGV[2] token
 if redis.call('GET', KEYS[1] .. ARGV[1]) == ARGV[2] then
   return redis.call('DEL', KEYS[1] .. ARGV[1])

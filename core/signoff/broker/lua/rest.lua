@@ -1,4 +1,4 @@
--- Give out no slot under a limit for so many ms: the other side has asked for it.
+-- Give out no slot of a limit for so many ms, because the other side asked for a pause.
 -- KEYS[1] prefix   ARGV[1] now in ms, or 0   ARGV[2] key   ARGV[3] ms from slot to slot
 -- ARGV[4] how many slots may be saved up   ARGV[5] for how many ms
 local p, key = KEYS[1], ARGV[2]

@@ -1,7 +1,7 @@
--- Append a batch of rows to the index of searches, unless somebody has done it meanwhile.
+-- Append a batch of rows to the search index, unless another process has done it.
 -- KEYS[1] prefix   ARGV[1] the head as it was read, "" for none   ARGV[2] the new head
 -- ARGV[3] segment   ARGV[4] the ids of the rows   ARGV[5], ... the rows' bits, one text for each slice
--- Returns 1, or 0 where the head is another one.
+-- Returns 1, or 0 if the head has changed.
 local p, segment = KEYS[1], KEYS[1] .. 'search:' .. ARGV[3] .. ':'
 if (redis.call('GET', p .. 'search:head') or '') ~= ARGV[1] then return 0 end
 redis.call('APPEND', segment .. 'ids', ARGV[4])

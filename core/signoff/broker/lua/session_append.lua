@@ -1,9 +1,9 @@
--- Put an event behind the others of a session, with what it sets in the states, if nobody else has
--- written to the session since it was read.
+-- Append an event to a session and apply its state changes, unless another process has written to the
+-- session since it was read.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
--- ARGV[4] "<made> <events>" as it was read, or "" where that is not known
--- ARGV[5] id of the last event that is known   ARGV[6] seconds since the epoch at which it was read:
---   both count where ARGV[4] is ""
+-- ARGV[4] "<made> <events>" as it was read, or "" if that is not known
+-- ARGV[5] id of the last known event   ARGV[6] seconds since the epoch at which it was read;
+--   both are used if ARGV[4] is ""
 -- ARGV[7] id of the event   ARGV[8] the event   ARGV[9] its seconds since the epoch
 -- ARGV[10..12] how many fields of state follow for the session, the app and the user: name, value, ...
 -- Returns {"ok", made, events}, {"gone"} or {"stale"}.
@@ -14,7 +14,7 @@ local count = redis.call('LLEN', history)
 if ARGV[4] == '' then
   if tonumber(read) > tonumber(ARGV[6]) and (last or '') ~= ARGV[5] then return {'stale'} end
 elseif ARGV[4] ~= made .. ' ' .. count then
-  -- Sent again because its answer was lost on the way: it is the last one already.
+  -- Sent again because the first reply was lost: the event is the last one already.
   if last == ARGV[7] and ARGV[4] == made .. ' ' .. (count - 1) then return {'ok', made, count} end
   return {'stale'}
 end

@@ -1,8 +1,8 @@
 -- Delete a session.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of its user: hashes
--- ARGV[3] seconds since the epoch, or "": only if nothing was written to it since, nobody runs it, and
---   the ledger has no run of it
--- Returns whether it is gone.
+-- ARGV[3] seconds since the epoch, or "": delete it only if it was not written since then, no worker
+--   runs it, and the ledger has no run of it
+-- Returns whether it was deleted.
 local p, session = KEYS[1], KEYS[1] .. 'session:' .. ARGV[1]
 local at, app, user, id = unpack(redis.call('HMGET', session, 'at', 'app', 'user', 'id'))
 if ARGV[3] ~= '' and at then

@@ -1,12 +1,12 @@
--- Make a session of an agent, unless there is one.
+-- Create a session of an agent, unless it exists.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
 -- ARGV[4] mark of this call   ARGV[5] seconds since the epoch   ARGV[6] app   ARGV[7] user   ARGV[8] id
 -- ARGV[9..11] how many fields of state follow for the session, the app and the user: name, value, ...
--- Returns {state of the app, state of the user}, or {} where there is such a session.
+-- Returns {state of the app, state of the user}, or {} if the session exists.
 local p, session = KEYS[1], KEYS[1] .. 'session:' .. ARGV[1]
 local states = {p .. 'state:' .. ARGV[2], p .. 'state:' .. ARGV[3]}
 local made = redis.call('HGET', session, 'made')
--- Sent again because its answer was lost on the way: it is the one that was made.
+-- If the call is sent again because the first reply was lost, its mark shows that it made the session.
 if made and made ~= ARGV[4] then return {} end
 if not made then
   local at = 12

@@ -1,9 +1,9 @@
--- Read a session at one moment, or make it: its fields, its events and the states that it shares.
+-- Read a session at one moment, or create it: its fields, its events and the shared states.
 -- KEYS[1] prefix   ARGV[1] session   ARGV[2] state of the app   ARGV[3] state of the user: hashes
--- ARGV[4] which session the caller has read before ("" for none), and ARGV[5] how many of its events:
---   only those behind them are read   ARGV[6] the most events, counted from the last; -1 for all
--- ARGV[7..11] mark, seconds since the epoch, app, user and id, or nothing: make it where there is none
--- Returns {} where it is not there, or {fields, events in all, place of the first, {event, ...},
+-- ARGV[4] the session that the caller has read before ("" for none), and ARGV[5] how many of its
+--   events; only later events are read   ARGV[6] the most events, counted from the last; -1 for all
+-- ARGV[7..11] mark, seconds since the epoch, app, user and id to create a missing session, or nothing
+-- Returns {} if it does not exist, or {fields, events in all, place of the first, {event, ...},
 --   state of the app, state of the user}.
 local p = KEYS[1]
 local fields, history = redis.call('HGETALL', p .. 'session:' .. ARGV[1]), p .. 'history:' .. ARGV[1]

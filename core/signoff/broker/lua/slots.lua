@@ -1,16 +1,16 @@
--- Take a slot under every limit that is given, or under none, and stand in line where there is none.
+-- Take a slot of every given limit, or of none; if a limit has no free slot, join its queue.
 -- KEYS[1] prefix   ARGV[1] now in ms, or 0   ARGV[2] who   ARGV[3] deadline in ms
 -- ARGV for each limit: its key, ms from slot to slot, how many slots may be saved up
--- Returns 0, or in how many ms there is a slot for it, behind those with an earlier deadline.
--- A limit is kept as the moment when all that was taken is paid off (GCRA); those in line by
--- deadline in KEY:line, and by when they are expected back in KEY:back.
+-- Returns 0, or the ms until its slot is free, after those with an earlier deadline.
+-- A limit is stored as the moment when all taken slots are paid off (GCRA). KEY:line orders the queue
+-- by deadline, and KEY:back by when each one is expected to try again.
 local p = KEYS[1]
 local now, who, deadline = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 if now == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
--- Longer than the timers need to call somebody back.
+-- Longer than the timers need to make somebody try again.
 local late = 30000
 
 local function leave(key)
@@ -26,7 +26,7 @@ for i = 4, #ARGV, 3 do
   local free = paid - (most - 1) * every
   if not blocked and free > now then
     local line, back = p .. key .. ':line', p .. key .. ':back'
-    -- Who did not come back does not keep the others waiting: its card was withdrawn, say.
+    -- Those that did not try again, for example because of a withdrawn card, leave the queue.
     local gone = redis.call('ZRANGEBYSCORE', back, '-inf', now - late)
     for _, one in ipairs(gone) do
       redis.call('ZREM', line, one)

@@ -1,6 +1,6 @@
--- Take a lease key, unless somebody else holds it; taking it again under one token prolongs it.
+-- Take a lease key, unless it is held under another token. Taking it again prolongs it.
 -- KEYS[1] prefix   ARGV[1] lease key   ARGV[2] token   ARGV[3] ms
--- Returns 1, or 0 when the key is somebody else's.
+-- Returns 1, or 0 if it is held under another token.
 local key = KEYS[1] .. ARGV[1]
 local holder = redis.call('GET', key)
 if holder and holder ~= ARGV[2] then return 0 end

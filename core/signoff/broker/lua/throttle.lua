@@ -1,7 +1,7 @@
--- Count one attempt under several rules, unless one of them has no more in its window: then under
--- none, so that what is refused uses up nothing.
+-- Count one attempt under several rules. If one of them is used up, count it under none, so that
+-- refused attempts use up nothing.
 -- KEYS[1] prefix   ARGV for each rule: its key, how many a window has, the window in ms
--- Returns 0, or in how many ms the first rule that is used up begins anew.
+-- Returns 0, or the ms until the window of the first used-up rule ends.
 for i = 1, #ARGV, 3 do
   local key = KEYS[1] .. ARGV[i]
   if tonumber(redis.call('GET', key) or 0) >= tonumber(ARGV[i + 1]) then

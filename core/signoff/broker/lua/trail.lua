@@ -1,4 +1,4 @@
--- Put an entry of the audit into the trail of its run, unless it is there.
+-- Add an audit entry to the trail of its run, unless it is there already.
 -- KEYS[1] prefix   ARGV[1] run   ARGV[2] stream id
 local trails = KEYS[1] .. 'trails'
 local trail = redis.call('HGET', trails, ARGV[1])

@@ -1,11 +1,13 @@
-"""The metrics of a process as Prometheus scrapes them; the only module with prometheus-client."""
+"""The metrics of a process for Prometheus; the only module that uses prometheus-client."""
 
 from __future__ import annotations
 
 import hmac
+import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -28,17 +30,17 @@ from signoff.broker.monitoring.metrics import METRICS, MOST, OTHER, MetricKind, 
 from signoff.core.base.errors import ConfigError
 
 _PATIENCE: Final = 10
-"""Seconds in which a scraper has to send its request."""
+"""Seconds within which a scraper must send its request."""
 
 
 class Bounded:
-    """Keeps the values of a label few, whatever comes from outside."""
+    """Limits the number of values of a label, because some come from outside."""
 
     def __init__(self) -> None:
         self._known: defaultdict[str, set[str]] = defaultdict(set)
 
     def __call__(self, metric: metrics.Metric, values: Iterable[str]) -> list[str]:
-        """Return the values of the labels of a metric; `OTHER` for one of too many."""
+        """Return the label values of a metric; `OTHER` replaces further values above the limit."""
         return [
             self._one(f"{metric.name}:{name}", value)
             for name, value in zip(metric.labels, values, strict=True)
@@ -54,7 +56,7 @@ class Bounded:
 
 
 class Metrics:
-    """The metrics of a process: takes samples, and writes them out.
+    """The metrics of a process: collects samples and exports them.
 
     Args:
         kind: The kind of process.
@@ -74,7 +76,7 @@ class Metrics:
         self((metrics.INFO, (version("signoff"), kind), 1))
 
     def __call__(self, sample: Sample) -> None:
-        """Take a sample; one of a metric that this kind of process does not export is dropped."""
+        """Record a sample; it is dropped if this kind of process does not export the metric."""
         metric, labels, value = sample
         made = self._made.get(metric.name)
         if made is None:
@@ -89,12 +91,12 @@ class Metrics:
             made.inc(value)
 
     def begin_at_zero(self, stages: Iterable[str]) -> None:
-        """Export the counters that alerts look at before anything is counted.
+        """Export the counters that alerts use with value 0 at the start.
 
         Prometheus sees no increase in a series that begins with 1.
 
         Args:
-            stages: Those that this process works on.
+            stages: The stages that this process works on.
         """
         for stage in stages:
             head, _, name = stage.partition(".")
@@ -112,11 +114,11 @@ class Metrics:
             self((metrics.DOORBELLS, (result,), 0))
 
     def text(self, accept: str, ledger: Iterable[Sample] = ()) -> tuple[bytes, str]:
-        """Return all metrics in a form that a scraper accepts, and the media type of that.
+        """Return all metrics in a format that a scraper accepts, and its media type.
 
         Args:
-            accept: The header `Accept` of the scraper.
-            ledger: The samples of a ledger; gauges.
+            accept: The `Accept` header of the scraper.
+            ledger: The gauges of a ledger.
         """
         together = CollectorRegistry()
         together.register(_Whole(self.registry, list(ledger)))
@@ -160,22 +162,22 @@ def _made(metric: metrics.Metric, registry: CollectorRegistry) -> Counter | Gaug
 
 
 def is_allowed(authorization: str, token: str) -> bool:
-    """Say whether the header `Authorization` of a scraper has the token; "" asks for none."""
+    """Say whether a scraper's `Authorization` header has the token; "" needs none."""
     return not token or hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
 
 
 class Exporter:
-    """Serves the metrics of a process on a port of their own, in a thread of its own.
+    """Serves the metrics of a process on a separate port, in its own thread.
 
     Args:
         found: The metrics.
         host: The address to listen on.
         port: The port; 0 lets the system choose.
-        token: What scrapers have to send, "" for nothing.
+        token: The token that scrapers must send, "" for none.
         key: The setting of the port, for messages.
 
     Attributes:
-        port: Where it listens.
+        port: The port that it listens on.
 
     Raises:
         ConfigError: The address or the port cannot be used.
@@ -195,22 +197,29 @@ class Exporter:
                 key=key,
             ) from error
         self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="signoff-metrics", daemon=True
-        )
+        self._ended = False
+        self._thread = threading.Thread(target=self._serve, name="signoff-metrics", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Close the port."""
-        self._server.shutdown()
+        self._ended = True
+        # The thread sleeps until a client connects; `serve_forever` would wake each half second.
+        where = (str(self._server.server_address[0]), self.port)
+        with suppress(OSError), socket.create_connection(where, _PATIENCE):
+            self._thread.join(_PATIENCE)
         self._server.server_close()
+
+    def _serve(self) -> None:
+        while not self._ended:
+            self._server.handle_request()
 
 
 class _Handler(WSGIRequestHandler):
     timeout = _PATIENCE
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401 -- as the base has it
-        """Write no line for each scrape."""
+        """Log nothing for a scrape."""
 
 
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]

@@ -1,1 +1,1 @@
-"""The Redis that the ledger is in: started, checked, and kept from neighbours."""
+"""The Redis of the ledger: its address, users, checks, and the embedded server."""

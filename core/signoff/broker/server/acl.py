@@ -1,6 +1,6 @@
-"""Users of Redis for each kind of process, as narrow as its work allows (an ACL file of Redis 7).
+"""Redis users with least privilege for each kind of process (an ACL file of Redis 7).
 
-Redis checks keys in scripts too, so a user reaches in a script what it reaches without one.
+Redis checks the keys in scripts too, so a script gives a user no further access.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
+
+from signoff.broker.server.cluster import celery_prefix
 
 WORKER: Final = "worker"
 CHANNELS: Final = "channels"
@@ -19,22 +21,23 @@ ROLES: Final = (WORKER, CHANNELS, GATEWAY, OPERATOR)
 _ALL: Final = "WCG"
 _ROUTING: Final = "CG"
 FAMILIES: Final[Mapping[str, str]] = {
-    # Scripts take the prefix for a key, and make the others of it.
+    # Scripts get the prefix as a key, and build all other keys from it.
     "": _ALL,
-    # What is decided, and its indexes.
+    # Approvals, runs and their indexes.
     "approval:*": _ALL,
     "approvals": _ALL,
     "run:*": _ALL,
     "runs": _ALL,
     "waiting": _ALL,
     "decided": _ALL,
+    "unreachable": _ALL,
     "inbox:*": _ALL,
     "queue:*": _ALL,
     "requests:*": _ALL,
     "sessions": _ALL,
     "proposals": _ALL,
     "search:*": _ALL,
-    # Sessions of agents; the channels process ends those that are over.
+    # Sessions of agents. The channels process deletes expired ones.
     "session:*": _ALL,
     "history:*": _ALL,
     "state:*": _ALL,
@@ -46,14 +49,14 @@ FAMILIES: Final[Mapping[str, str]] = {
     "uses:*": _ALL,
     "similar:*": _ALL,
     "allowance:*": _ROUTING,
-    # Code that waits, and what was sent to agents elsewhere.
+    # Suspended code, and requests to remote agents.
     "snapshot:*": "W",
     "sandbox:*": "W",
     "arguments:*": "W",
     "journal:*": "W",
     "posted:*": "W",
     "events:*": "WG",
-    # Work: a worker takes its own, and puts in what follows from it.
+    # Work: a worker claims its own stages, and adds work to others.
     "stages": _ALL,
     "bells": _ALL,
     "outbox:*": "wCG",
@@ -93,7 +96,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "vacancies": "C",
     "policies": "C",
     "freezes": "wcG",
-    # Signing in, and what lets somebody in.
+    # Signing in: second factors, passkeys, invitations and tokens.
     "factor:*": "G",
     "passkey:*": "G",
     "passkeys:*": "cG",
@@ -110,7 +113,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "idempotent:*": "G",
     "tries:*": _ROUTING,
     "rate:*": _ROUTING,
-    # The processes, and the audit.
+    # Processes and the audit.
     "alive:*": _ALL,
     "processes": _ALL,
     "samples": "G",
@@ -121,10 +124,10 @@ FAMILIES: Final[Mapping[str, str]] = {
     "trails": _ALL,
     "archive": "wCG",
 }
-"""Who uses which keys: W, C and G may read and write them, w, c and g only read."""
+"""The roles with access to each key pattern: W, C and G read and write, w, c and g only read."""
 
 _COMMANDS: Final = "-@all +@read +@write +@connection +@transaction +@pubsub -@dangerous"
-_SCRIPTS: Final = "+evalsha +script|load +script|exists +time +info"
+_SCRIPTS: Final = "+evalsha +script|load +script|exists +time +info +cluster|slots"
 _OPERATOR: Final = "+@all -@admin -@dangerous +info +config|get +restore"
 _CELERY: Final = ("signoff.*", "_kombu.*", "unacked*", "*.pidbox*")
 
@@ -133,14 +136,14 @@ def users(prefix: str, passwords: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of an ACL file.
 
     Args:
-        prefix: Of the ledger's keys.
-        passwords: By role; the file has their hashes.
+        prefix: The prefix of the ledger's keys.
+        passwords: The passwords by role; the file contains their hashes.
     """
     start = re.sub(r"([\\*?\[\]])", r"\\\1", prefix)
     yield "user default off resetchannels -@all"
     for role in ROLES:
         secret = hashlib.sha256(passwords[role].encode()).hexdigest()
-        keys = " ".join(_keys(role, start))
+        keys = " ".join((f"~{celery_prefix(start)}*", *_keys(role, start)))
         commands = _OPERATOR if role == OPERATOR else f"{_COMMANDS} {_SCRIPTS}"
         yield f"user signoff-{role} on #{secret} resetchannels &* {commands} {keys}"
 

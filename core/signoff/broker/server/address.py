@@ -1,4 +1,4 @@
-"""Where a Redis is: one server, or the primary that Sentinels name at the moment."""
+"""Finds Redis: a single server, the primary behind Sentinels, or the owner of a cluster slot."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import quote
 
+from signoff.broker.server.cluster import AskedNodes, Cluster, ClusterPool, is_cluster
+from signoff.broker.server.hosts import (
+    PATIENCE,
+    Address,
+    read_address,
+    read_login,
+    read_options,
+)
 from signoff.broker.server.redis_py import (
     NoBackoff,
     RedisError,
@@ -21,28 +29,31 @@ from signoff.core.base.errors import ConfigError
 
 SCHEME: Final = "sentinel://"
 _PORT: Final = 26379
-_CONNECT: Final = 2.0
-"""Seconds after which a Sentinel or a server that does not answer counts as away."""
+
+
+def fails_over(url: str) -> bool:
+    """Say whether another server may take over from the one that a URL leads to."""
+    return url.startswith(SCHEME) or is_cluster(url)
 
 
 @dataclass(frozen=True, slots=True)
 class Sentinels:
-    """What a ``sentinel://`` URL says.
+    """A parsed ``sentinel://`` URL.
 
-    ``sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?master=NAME``, where user and password
-    are those of the Redis servers. Sentinels that want a password of their own get it by
-    ``&sentinel_password=``, with ``&sentinel_username=``. Celery's form, which repeats the scheme
-    behind a semicolon for each Sentinel, is read too.
+    The form is ``sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/DATABASE?master=NAME``, with the user
+    and password of the Redis servers. Options for Sentinels with their own login are
+    ``sentinel_username`` and ``sentinel_password``. Celery's form, with a full URL for each
+    Sentinel separated by semicolons, is accepted too.
 
     Attributes:
-        hosts: Host and port of each Sentinel.
-        master: The name under which they watch the servers.
+        hosts: The host and port of each Sentinel.
+        master: The name of the monitored primary.
         database: The number of the database.
-        login: User and password for the servers, as far as they are given.
-        own: The same for the Sentinels.
+        login: The user and password for the servers, if given.
+        own: The user and password for the Sentinels, if given.
     """
 
-    hosts: tuple[tuple[str, int], ...]
+    hosts: tuple[Address, ...]
     master: str
     database: int
     login: dict[str, str]
@@ -50,11 +61,11 @@ class Sentinels:
 
     @classmethod
     def read(cls, url: str) -> Self:
-        """Return what a URL says.
+        """Parse a URL.
 
         Raises:
-            ConfigError: It is not of this form. The message does not quote it, because it may have
-                a password in it.
+            ConfigError: The URL is invalid. The message does not quote it, because it may contain
+                a password.
         """
         rest, _, query = url.partition("?")
         parts = [one.removeprefix(SCHEME) for one in rest.split(";")]
@@ -62,74 +73,75 @@ class Sentinels:
         *others, last = [first, *(one.rpartition("@")[2] for one in parts[1:])]
         last, _, path = last.partition("/")
         names = [one for part in (*others, last) for one in part.partition("/")[0].split(",")]
-        options = {name: found[-1] for name, found in parse_qs(query, strict_parsing=False).items()}
+        options = read_options(query)
         unknown = options.keys() - {"master", "sentinel_username", "sentinel_password"}
         if unknown:
-            raise _refused(f"it has the option {min(unknown)!r}, which is not known")
+            raise _refused(f"the option {min(unknown)!r} is unknown")
         if not options.get("master"):
             raise _refused("it does not name the master that the Sentinels watch")
         if path and not path.isdigit():
             raise _refused("what follows the hosts should be a database number")
-        user, _, password = credentials.partition(":")
-        login = {"username": unquote(user), "password": unquote(password)}
         own = {
             key: options[f"sentinel_{key}"]
             for key in ("username", "password")
             if f"sentinel_{key}" in options
         }
+        hosts = [read_address(one, _PORT) for one in names]
+        if None in hosts:
+            raise _refused("a Sentinel is HOST or HOST:PORT")
         return cls(
-            hosts=tuple(_host(one) for one in names),
+            hosts=tuple(one for one in hosts if one),
             master=options["master"],
             database=int(path or 0),
-            login={key: one for key, one in login.items() if one},
+            login=read_login(credentials),
             own=own,
         )
 
     def for_celery(self) -> tuple[str, dict[str, Any]]:
-        """Return the URL and the transport options by which Celery finds the same servers."""
+        """Return the URL and transport options with which Celery finds the same servers."""
         user, password = (quote(self.login.get(key, ""), "") for key in ("username", "password"))
         login = f"{user}:{password}@" if self.login else ""
         urls = [f"{SCHEME}{login}{host}:{port}/{self.database}" for host, port in self.hosts]
-        # One that is away is not asked again: the others are.
+        # A Sentinel that does not answer is not asked again, because the others are asked.
         once = redis.retry.Retry(NoBackoff(), 0)
         options = {"master_name": self.master, "sentinel_kwargs": {**self.reach, "retry": once}}
         return ";".join(urls), options
 
     @property
     def reach(self) -> dict[str, Any]:
-        """How a Sentinel is connected to, as redis-py takes it."""
-        return {**self.own, "socket_connect_timeout": _CONNECT, "socket_timeout": _CONNECT}
+        """The options of redis-py to connect to a Sentinel."""
+        return {**self.own, "socket_connect_timeout": PATIENCE, "socket_timeout": PATIENCE}
 
 
 def named_primary(states: Collection[Mapping[str, Any]]) -> tuple[str, int]:
-    """Return host and port of the primary by what Sentinels say of it.
+    """Return the host and port of the primary, given the replies of Sentinels.
 
-    Where they do not agree, the highest configuration epoch counts. A Sentinel that is replacing
-    the primary does not count: until it has finished it names the old one, which may have been
-    started again by then and takes writes that are lost a few seconds later.
+    If they disagree, the highest configuration epoch counts. A Sentinel with a failover in progress
+    is ignored: it names the old primary until the failover has finished. If that server was started
+    again, it accepts writes that are lost a few seconds later.
 
     Args:
         states: The reply of each Sentinel, as redis-py parses it.
 
     Raises:
-        Unreachable: None of them names a primary that is up.
+        Unreachable: No Sentinel names a primary that is up.
     """
     epoch = max((one["config-epoch"] for one in states), default=0)
     for one in states:
         up = one["is_master"] and not one["is_sdown"] and not one["is_odown"]
         if one["config-epoch"] == epoch and up and "failover_in_progress" not in one["flags"]:
             return one["ip"], one["port"]
-    raise Unreachable(f"{len(states)} Sentinels answer, and none names a primary that is up.")
+    raise Unreachable(f"{len(states)} Sentinels answer, but none names a primary that is up.")
 
 
 class _Sentinels(Sentinel):
-    """Asks all Sentinels at once, and believes the best informed of the first majority."""
+    """Asks all Sentinels at once, and takes the newest state that the first majority report."""
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
-        """Return host and port of the primary.
+        """Return the host and port of the primary.
 
         Raises:
-            Unreachable: None of them names a primary that is up.
+            Unreachable: No Sentinel names a primary that is up.
         """
         asked = [asyncio.ensure_future(one.sentinel_masters()) for one in self.sentinels]
         states: list[Mapping[str, Any]] = []
@@ -152,7 +164,7 @@ class _Sentinels(Sentinel):
 class _Connection(SentinelManagedConnection):
     """Asks the Sentinels before each attempt to connect.
 
-    redis-py does so for the first attempt only: it repeats a command at the old address.
+    redis-py only does so for the first attempt, and then repeats a command at the old address.
     https://github.com/redis/redis-py/issues/3874
     """
 
@@ -162,28 +174,39 @@ class _Connection(SentinelManagedConnection):
 
 
 class _Pool(SentinelConnectionPool, redis.asyncio.BlockingConnectionPool):
-    """Connections to the present primary; callers wait when all are in use."""
+    """Connections to the current primary; callers wait if all are in use."""
 
     async def aclose(self) -> None:
-        """Close them, and those to the Sentinels."""
+        """Close these connections and those to the Sentinels."""
         await super().aclose()
         await self.sentinel_manager.aclose()
 
 
-def open_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:  # noqa: ANN401 -- redis-py's
-    """Return a pool that makes callers wait when its connections are all in use.
+def open_pool(
+    url: str,
+    *,
+    prefix: str,
+    **options: Any,  # noqa: ANN401 -- redis-py's
+) -> redis.asyncio.BlockingConnectionPool:
+    """Return a connection pool; if all connections are in use, callers wait.
 
     Args:
-        url: ``redis://…``, ``rediss://…``, ``unix://…`` or ``sentinel://…``; see `Sentinels`.
-        options: As `redis.asyncio.BlockingConnectionPool` takes them.
+        url: ``redis://…``, ``rediss://…``, ``unix://…``, ``sentinel://…`` (see `Sentinels`),
+            ``redis+cluster://…`` or ``rediss+cluster://…`` (see `Cluster`).
+        prefix: The prefix of the keys, whose hash tag determines their slot in a cluster.
+        options: Options of `redis.asyncio.BlockingConnectionPool`.
 
     Raises:
-        ConfigError: A ``sentinel://`` URL is not of its form.
+        ConfigError: The URL of Sentinels or of a cluster is invalid, or the keys would be in
+            different slots of a cluster.
     """
+    if is_cluster(url):
+        nodes = AskedNodes(Cluster.read(url), prefix)
+        return ClusterPool(nodes, socket_connect_timeout=PATIENCE, **options)
     if not url.startswith(SCHEME):
         return redis.asyncio.BlockingConnectionPool.from_url(url, **options)
     found = Sentinels.read(url)
-    named = {"db": found.database, "socket_connect_timeout": _CONNECT, **found.login}
+    named = {"db": found.database, "socket_connect_timeout": PATIENCE, **found.login}
     named["connection_class"] = _Connection
     once = redis.asyncio.retry.Retry(NoBackoff(), 0)
     manager = _Sentinels(found.hosts, sentinel_kwargs={**found.reach, "retry": once})  # type: ignore[no-untyped-call]
@@ -191,23 +214,13 @@ def open_pool(url: str, **options: Any) -> redis.asyncio.BlockingConnectionPool:
 
 
 async def connect_anew(pool: redis.asyncio.ConnectionPool) -> None:
-    """Close the connections of a pool, those in use as soon as they are given back.
+    """Close all connections of a pool; those in use are closed when they are returned.
 
-    For one that leads to a server which is not the primary any more: the next one is opened to
-    where the Sentinels, or the DNS, say by now.
+    Use it when the server is no longer the primary. The next connection is opened to the server
+    that the Sentinels, the nodes of the cluster or the DNS name by then.
     """
     await pool.disconnect(inuse_connections=False)
     await pool.update_active_connections_for_reconnect()  # type: ignore[no-untyped-call]
-
-
-def _host(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
-    if not colon:
-        host, port = text, str(_PORT)
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit():
-        raise _refused("a Sentinel is HOST or HOST:PORT")
-    return host, int(port)
 
 
 def _refused(why: str) -> ConfigError:

@@ -21,7 +21,7 @@ from typing import Self
 from signoff.broker.server.private import PRIVATE_UMASK, private_folder
 from signoff.core.base.errors import ConfigError
 
-_PATIENCE = 10.0
+_PATIENCE = 60.0
 
 _ALLOWED = "~* &* +@all -@admin -migrate +client +config|get"
 """Nothing that writes files elsewhere, loads code, copies the data away or changes who may do what.
@@ -76,7 +76,7 @@ class EmbeddedRedis:
     ) -> None:
         self.folder = folder
         self.port = port or free_port()
-        # A free port may be taken by somebody else before the server has it.
+        # Another process may take the free port before the server does.
         self._spare_ports = 0 if port else 3
         self._fsync = fsync
         self._launcher = tuple(launcher)
@@ -85,7 +85,7 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """The URL of database 0; it has the password in it."""
+        """The URL of database 0, which contains the password."""
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
 
     @property
@@ -96,7 +96,7 @@ class EmbeddedRedis:
         return self._process.pid
 
     def start(self) -> Self:
-        """Start it and return when it answers; one that runs already goes on.
+        """Start the server, unless it runs already, and return when it answers.
 
         Raises:
             ConfigError: There is no server to start, or it does not come up.
@@ -109,9 +109,9 @@ class EmbeddedRedis:
                     raise
                 self._spare_ports -= 1
                 self.port = free_port()
-                # What has the port that was taken may have been sent the password.
+                # The process that took the port may have received the password.
                 self._password = secrets.token_urlsafe(32)
-        # From here on others know the URL: it stays, also when the server is started anew.
+        # Others know the URL from now on, so it stays the same when the server is restarted.
         self._spare_ports = 0
         return self
 
@@ -154,7 +154,7 @@ class EmbeddedRedis:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Stop it; what was acknowledged is on disk."""
+        """Stop the server; acknowledged writes are on disk."""
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -167,7 +167,7 @@ class EmbeddedRedis:
         self._process = None
 
     def kill(self) -> None:
-        """End it without warning, as a power cut would."""
+        """Kill the server without warning, as a power cut would."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -185,9 +185,9 @@ class EmbeddedRedis:
         self.stop()
 
     def _answers(self) -> bool:
-        """Say whether our own server answers: somebody else's may sit on the port.
+        """Say whether our own server answers, and not another one on the same port.
 
-        While it still loads what it kept, PING has an error.
+        While it still loads its file, PING returns an error.
         """
         reply = b""
         with (
@@ -201,12 +201,12 @@ class EmbeddedRedis:
 
 
 def _quoted(text: str) -> str:
-    """Return text as one word of Redis's configuration."""
+    """Return text as one argument in Redis's configuration."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on right now."""
+    """Return a loopback port on which nothing listens at the moment."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

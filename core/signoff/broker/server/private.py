@@ -1,37 +1,39 @@
-"""Files of this user's alone: other users of the machine cannot read what is in them."""
+"""Private files, which other users of the machine cannot read."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from signoff.core.base.errors import ConfigError
 
 PRIVATE_UMASK: Final = 0o077
-"""What a process takes from the rights of the files that it makes: all that others would have."""
+"""The umask of a process whose files only their owner can use."""
 
 _OTHERS: Final = 0o077
 
 
 def private_folder(folder: Path) -> Path:
-    """Make a folder that nobody else can look into, and return it.
+    """Create a folder that only its owner can open, and return it.
 
-    One that is there already is closed, with everything in it: earlier releases left it open.
+    If it exists, other users lose access to it and all files in it: earlier releases left it open.
 
     Raises:
-        ConfigError: It cannot be made, or belongs to another user, who can change what is in it.
+        ConfigError: It cannot be created, or belongs to another user, who could change the files.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"the folder {folder} cannot be made: {error.strerror}.") from error
+        raise ConfigError(f"the folder {folder} cannot be created: {error.strerror}.") from error
     about = folder.stat()
     if about.st_uid != os.geteuid() != 0:
         raise ConfigError(
             f"the folder {folder} belongs to another user of this machine. Signoff keeps secrets "
-            "in it: give it to the user that runs Signoff, or take it away."
+            "in it: change its owner to the user that runs Signoff, or remove it."
         )
     if about.st_mode & _OTHERS:
         for name, _, files in os.walk(folder):
@@ -41,20 +43,42 @@ def private_folder(folder: Path) -> Path:
 
 
 def private_text(file: Path, text: str) -> None:
-    """Write a file that nobody else can read; those who read it meanwhile get all of the old one.
+    """Write a file that only its owner can read. It is replaced atomically.
+
+    If several processes write it at the same time, the last one wins.
 
     Raises:
         OSError: It cannot be written.
     """
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-        made.write(text)
-    part.replace(file)
+    with _part(file, text) as part:
+        part.replace(file)
+
+
+def private_text_once(file: Path, text: str) -> None:
+    """Write a file that only its owner can read, atomically, unless it exists already.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with _part(file, text) as part, contextlib.suppress(FileExistsError):
+        os.link(part, file)
+
+
+@contextlib.contextmanager
+def _part(file: Path, text: str) -> Iterator[Path]:
+    """Write a temporary file with a unique name beside a file, and delete it afterwards."""
+    number, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(number, "w") as made:
+            made.write(text)
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _close(path: Path) -> None:
-    # A link is not followed, and what belongs to another user is theirs to close.
+    # Links are not followed, and files of other users cannot be changed.
     with contextlib.suppress(OSError):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~_OTHERS)

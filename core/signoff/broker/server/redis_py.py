@@ -1,7 +1,7 @@
-"""redis-py, without the SDK of OpenTelemetry.
+"""redis-py without the SDK of OpenTelemetry.
 
-Where the SDK is installed, redis-py imports it for metrics of its own, which nobody asks for here:
-10 MB and a tenth of a second of each process and command. Modules that use redis-py import it
+If the SDK is installed, redis-py imports it for its own metrics, which Signoff does not use. That
+costs each process and command 10 MB and a tenth of a second. Modules that use redis-py import it
 from here.
 """
 
@@ -27,18 +27,30 @@ try:
         SentinelManagedConnection,
     )
     from redis.backoff import NoBackoff
+    from redis.crc import key_slot
+    from redis.exceptions import (
+        AskError,
+        ClusterDownError,
+        MovedError,
+        RedisError,
+        TryAgainError,
+    )
     from redis.exceptions import ConnectionError as Unreachable
-    from redis.exceptions import RedisError
 finally:
     for _name in _hidden:
         del sys.modules[_name]
 
+ELSEWHERE: Final = (MovedError, AskError, TryAgainError, ClusterDownError)
+"""The errors of a cluster node that does not serve a slot at the moment."""
+
 __all__ = [
+    "ELSEWHERE",
     "NoBackoff",
     "RedisError",
     "Sentinel",
     "SentinelConnectionPool",
     "SentinelManagedConnection",
     "Unreachable",
+    "key_slot",
     "redis",
 ]

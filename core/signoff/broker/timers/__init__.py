@@ -1,1 +1,1 @@
-"""Timers: what has become due, done by the process that comes first."""
+"""Timers: due changes, made by the first process that claims them."""

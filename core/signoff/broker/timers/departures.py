@@ -1,7 +1,8 @@
-"""Looks who has gone since they were asked: people who are away by now, or left the directory."""
+"""Finds people who went away, or left the directory, after they were asked."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from signoff.core.routing.departures import stand_in
 log = structlog.get_logger(__name__)
 
 AGAIN: Final = timedelta(minutes=5)
-"""How often everybody who is away is looked at, also where nothing seems to have changed."""
+"""How often all absent people are checked, even if nothing seems to have changed."""
 
 _KEY: Final = "directory"
 _INBOX: Final = "inbox:"
@@ -28,10 +29,10 @@ _BATCH: Final = 100
 
 
 class Departures:
-    """Hands what waits for people who have gone to the stage `route`, which asks others.
+    """Sends approvals that wait for absent people to the stage `route`, which asks others.
 
-    Any number of processes may look. During a change of the settings they know different people;
-    only those that have started last judge who has left.
+    Any number of processes may do this. While the settings change, they know different people; only
+    the processes with the latest settings decide who has left.
 
     Args:
         roster: The people and the rotations.
@@ -46,7 +47,7 @@ class Departures:
         self._all_at: datetime | None = None
 
     async def _start(self) -> None:
-        """Note which people this process knows: who is not among them has left."""
+        """Record which people this process knows; all others have left."""
 
         async def attempt() -> None:
             record = await self._ledger.raw(_KEY)
@@ -59,19 +60,19 @@ class Departures:
         await self._ledger.decide_again(attempt)
 
     async def once(self) -> int:
-        """Look who has gone or is back since the last look; return how many approvals go on.
+        """Find who has left or come back since the last call; return how many approvals go on.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        await self._roster.refresh()
+        # Concurrently, so that both are read in one round trip.
+        _, now = await asyncio.gather(self._roster.refresh(), self._ledger.now())
         generation = self._roster.people.generation
         if generation != self._generation:
-            # At the start, and whenever the settings were read again.
+            # At the start, and after each reload of the settings.
             self._ids, self._all_at = _digest(self._roster.directory), None
             await self._start()
             self._generation = generation
-        now = await self._ledger.now()
         directory = self._roster.directory
         away = {one.id: _absence(directory, one.id, now) for one in directory}
         away = {one: text for one, text in away.items() if text}
@@ -84,7 +85,7 @@ class Departures:
         return count
 
     async def _left(self, directory: Directory) -> list[str]:
-        """Return the ids of people whose answer is awaited and who are not in the directory."""
+        """Return the ids of awaited approvers who are not in the directory."""
         record = await self._ledger.raw(_KEY)
         if record is not None and json.loads(record[1]).get("people") != self._ids:
             return []
@@ -110,14 +111,14 @@ class Departures:
         return count
 
     def _concerns(self, approval: Approval, now: datetime) -> bool:
-        """Say whether somebody of an approval has gone, or is back."""
+        """Say whether an approver of an approval has gone or come back."""
         roster = self._roster
         after, _ = stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
         return after is not approval
 
 
 def _absence(directory: Directory, person_id: str, now: datetime) -> str:
-    """Return what stands for the absence of somebody at a moment, "" where they are here."""
+    """Return a text that identifies a person's absence at a moment, "" if they are present."""
     person = directory.get(person_id)
     absence = person.absence(now) if person is not None else None
     return "" if absence is None else absence.model_dump_json()

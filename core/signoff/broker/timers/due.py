@@ -1,4 +1,4 @@
-"""What a timer does to an approval: remind, escalate, end a claim, time out."""
+"""The timed changes of an approval: reminders, escalations, ends of claims, and timeouts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Due:
 
     Args:
         roster: The people and the rotations.
-        cards: Makes cards, where the channels are at hand: when a level begins because another is
-            over, its cards are then in the same commit. Elsewhere the stage `route` makes them.
+        cards: Makes cards, in a process with channels. When a level starts because another one has
+            ended, its cards are then in the same commit. None leaves them to the stage `route`.
     """
 
     def __init__(self, roster: Roster, cards: Cards | None = None) -> None:
@@ -30,11 +30,11 @@ class Due:
         self._cards = cards
 
     def change(self, approval: Approval, run: Run, now: datetime) -> Change | None:
-        """Return the change that does what is due at this moment; None where others have to.
+        """Return the change that is due now, None if there is none or another process must make it.
 
         Args:
-            approval: As it stands; the roster is to be refreshed before the first of many.
-            run: Its run.
+            approval: The approval. Refresh the roster before the first of several.
+            run: The run of the approval.
             now: The present, by the ledger's clock.
 
         Raises:
@@ -48,7 +48,7 @@ class Due:
         )
         receipts = self._roster.ledger.receipts
         if after.state is State.APPROVED and receipts is not None and not receipts.signs:
-            # Silence approves here, and only a process with the private key can say so.
+            # The timeout approves it, which only a process with the private key can sign.
             return None
         after = self._roster.ledger.sealed(after, events)
         begins = after.level_key != approval.level_key
@@ -59,7 +59,7 @@ class Due:
         except Exception as error:
             if self._cards is None or not begins:
                 raise
-            # A level begins at its time whatever its cards are; the stage `route` goes on trying
-            # to make them, and tells when it cannot.
+            # A level starts in time even if its cards fail. The stage `route` retries them, and
+            # reports a failure.
             log.exception("timers.no_cards", approval=approval.id, error=str(error))
             return moved(Change(), approval, after, events, run, rotations=rotations)

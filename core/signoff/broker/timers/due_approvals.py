@@ -1,4 +1,4 @@
-"""Everything that is due, in batches, each approval by a commit of its own."""
+"""Works through the due approvals in batches."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from signoff.core.base.errors import SignoffError
 log = structlog.get_logger(__name__)
 
 BATCH: Final = 100
-"""Approvals in one claim: a few milliseconds of Redis, in which nobody else is served."""
+"""Approvals in one claim: Redis needs a few milliseconds for it and serves nobody else then."""
 
 LEASE: Final = 10.0
-"""Seconds after which others take up what was claimed by a process that died."""
+"""Seconds after which other processes take over the claims of a process that died."""
 
 _ROUNDS: Final = 20
 
 
 class DueApprovals:
-    """Does what is due.
+    """Makes the changes of all due approvals.
 
-    Any number of processes may work on the same ledger. Each claims a batch for itself, and what
-    it does is a compare-and-set: an approval that was claimed twice, because a lease ran out, is
-    moved once.
+    Any number of processes may work on the same ledger. Each claims its own batches and commits by
+    compare-and-set: an approval that is claimed twice, because a lease expired, is moved once.
 
     Args:
         roster: The people and the rotations.
-        cards: Makes cards, where the channels are at hand; see `Due`.
+        cards: Makes cards, in a process with channels; see `Due`.
         batch: How many approvals to claim at a time.
-        lease: For how many seconds nobody else gets them.
+        lease: How many seconds a claim lasts.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class DueApprovals:
         """Work until nothing is due, and return how many approvals were claimed.
 
         Raises:
-            LedgerUnavailable: Redis cannot be reached; what was claimed is handed out again.
+            LedgerUnavailable: Redis cannot be reached; claimed approvals can be claimed again.
         """
         count = 0
         while due := await self._ledger.due(limit=self._batch, lease=self._lease):
@@ -75,13 +74,13 @@ class DueApprovals:
         for round_ in range(_ROUNDS):
             if not left:
                 return
-            # Processes that disturb each other at one run would go on doing so in step.
+            # Without jitter, processes that collide at one run would collide again.
             await asyncio.sleep(random.uniform(0, 0.002 * round_))  # noqa: S311 -- jitter
             left = await self._round(left)
         log.warning("timers.disturbed", approvals=list(left))
 
     async def _round(self, ids: Sequence[str]) -> list[str]:
-        """Move these on, and return those that somebody else has changed meanwhile."""
+        """Commit the changes, and return the approvals that another process changed meanwhile."""
         runs = _Runs()
         moves: list[tuple[Approval, Change]] = []
         failed: dict[str, tuple[Approval | None, Exception]] = {}
@@ -89,11 +88,11 @@ class DueApprovals:
             approval = None
             try:
                 if isinstance(standing, SignoffError):
-                    raise standing  # noqa: TRY301 -- it has been waiting in the place of a result
+                    raise standing  # noqa: TRY301 -- `current_all` returns errors
                 approval, read, now = standing
                 change = self._due.change(approval, runs.latest(read), now)
             except Exception as error:
-                # One approval that cannot be moved does not keep the others from it.
+                # An approval that cannot be moved does not block the others.
                 log.exception("timers.failed", approval=approval_id, error=str(error))
                 failed[approval_id] = (approval, error)
                 continue
@@ -101,7 +100,7 @@ class DueApprovals:
                 runs.follow(read, change)
                 moves.append((approval, change))
         await note_failures(self._ledger, failed)
-        problems = await self._ledger.commit_all([change for _, change in moves])
+        problems = await self._ledger.commit_together([change for _, change in moves])
         disturbed = []
         for (approval, change), problem in zip(moves, problems, strict=True):
             if problem is None:
@@ -113,22 +112,22 @@ class DueApprovals:
 
 
 class _Runs:
-    """The runs of one round as its changes leave them.
+    """The runs of one round, as the changes so far leave them.
 
-    What waits for one run often falls due at once: each of these changes builds on the one before.
-    Those that were read at different moments do not, and one of them is disturbed.
+    Approvals of one run often become due at the same time: each change then builds on the previous
+    one. If their runs were read at different versions, the changes conflict and one is repeated.
     """
 
     def __init__(self) -> None:
         self._written: dict[tuple[str, int], tuple[Run, Change]] = {}
 
     def latest(self, read: Run) -> Run:
-        """Return a run that was read as the changes so far leave it."""
+        """Return a run as the changes so far leave it."""
         written = self._written.get((read.id, read.version))
         return read if written is None else written[0]
 
     def follow(self, read: Run, change: Change) -> None:
-        """Let a change count only upon the one before it that wrote the same run."""
+        """Make a change depend on the previous change that wrote the same run."""
         before = self.latest(read)
         after = change.leaves(before)
         if after is before:

@@ -1,4 +1,4 @@
-"""How late the timers are: the first sign that too few processes run them."""
+"""Measures how late the timers are, which shows whether enough processes run them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from signoff.core.approvals.approval import State
 from signoff.core.base.durations import format_duration
 
 BOUND: Final = timedelta(minutes=1)
-"""What is later than this is worth a warning: they look every half second."""
+"""A longer delay is worth a warning: the timers check at least every five seconds."""
 
 _LOOK = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late the oldest thing is that is due.
+    """How late the timers are.
 
     Attributes:
-        late: How long ago it should have been done; zero where nothing waits to be done.
-        approval: The approval that it is about, "" where there is none.
+        late: How long ago the oldest due change should have been made; zero if nothing is due.
+        approval: The id of its approval, "" if nothing is due.
     """
 
     late: timedelta = timedelta()
@@ -32,28 +32,28 @@ class Lag:
 
     @property
     def problem(self) -> str:
-        """What is wrong, in words; "" up to `BOUND`."""
+        """The problem in words, "" up to `BOUND`."""
         if self.late <= BOUND:
             return ""
         seconds = timedelta(seconds=round(self.late.total_seconds()))
         return (
-            f"What should have happened to approval {self.approval} {format_duration(seconds)} ago "
-            "has not happened: reminders, escalations and deadlines wait. Is `signoff channels` "
-            "running, and are there enough of it?"
+            f"The timers are late: approval {self.approval} has been due for "
+            f"{format_duration(seconds)}. Reminders, escalations and deadlines are delayed. Check "
+            "that enough `signoff channels` processes are running."
         )
 
 
 async def lag(ledger: Ledger) -> Lag:
-    """Return how late the oldest thing is that is due, by the ledger's clock.
+    """Return how late the timers are, by the ledger's clock.
 
-    What has been claimed and not done is looked at too: a process may have died with it, or it
-    fails again and again. Unreadable records are logged and left out.
+    Claimed approvals are included: the process that claimed one may have died, or the change may
+    fail again and again. Unreadable records are logged and left out.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     now = await ledger.now()
-    # A claim moves what it takes by its lease.
+    # A claim moves the score of an approval by the lease.
     until = to_ms(now + timedelta(seconds=LEASE))
     ids = await ledger.store.below("waiting", until, limit=_LOOK)
     found = Lag()

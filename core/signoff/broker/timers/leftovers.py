@@ -1,4 +1,4 @@
-"""What records leave behind when they expire: index entries, and dead letters without an end."""
+"""Cleans up after expired records: their index entries, and dead letters without an expiry."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ EXPIRING: Final = {
     DEAD: f"{DEAD}:",
     STUCK: f"{STUCK}:",
 }
-"""Indexes of records that expire, by how the names of the indexes and of the records begin."""
+"""The prefixes of indexes of expiring records, and of the keys of these records."""
 
 
 class Leftovers:
-    """Removes what is left over.
+    """Removes what expired records leave behind.
 
     Args:
-        ledger: From where.
+        ledger: The ledger.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def run_forever(self) -> None:
-        """Look every hour until cancelled; a ledger that is away is waited for."""
+        """Clean up every hour until cancelled; retry if the ledger is unavailable."""
         while True:
             try:
                 await self.once()
@@ -46,7 +46,7 @@ class Leftovers:
             await asyncio.sleep(CYCLE)
 
     async def once(self) -> int:
-        """Look once, and return how many index entries were dropped.
+        """Clean up once, and return how many index entries were deleted.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -56,7 +56,7 @@ class Leftovers:
             for index in await self._ledger.store.keys(start, "zset"):
                 count += await self._drop(index, records)
         prefix = self._ledger.store.prefix
-        # What an earlier release has written has no place in an index, or no end.
+        # Records of earlier releases are not in the index, or have no expiry.
         for index in (DEAD, STUCK):
             known = {*await self._ledger.store.members(index)}
             for key in await self._ledger.store.keys(f"{index}:", "string"):
@@ -74,7 +74,7 @@ class Leftovers:
             page = members[start : start + _BATCH]
             there = await self._ledger.store.read([records + one for one in page])
             over = [one for one, record in zip(page, there, strict=True) if record is None]
-            # On the condition that it has not come back.
+            # The commit fails if the record exists again.
             await self._ledger.commit_all(
                 [Change().put_raw(records + one, "", drop=[(index, one, 0)]) for one in over]
             )

@@ -1,7 +1,7 @@
-"""Approvals that cannot be moved on: counted, told, and put to others.
+"""Approvals whose due changes fail: failures are counted and reported, and others are asked.
 
-Whatever is wrong with one of them, a directory that cannot be asked, a record that cannot be read,
-the timers come back to it again and again. It keeps nobody else waiting, and somebody has to know.
+The cause may be a directory that is unavailable or a record that cannot be read. The timers retry
+such an approval again and again. It does not delay others, but somebody has to know.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from signoff.core.routing.escalation import is_due
 log = structlog.get_logger(__name__)
 
 PATIENCE: Final = 5
-"""Failures before it is told: with the lease of a sweep between them, most of a minute."""
+"""Failures before the first report: most of a minute, because a lease passes between them."""
 
 STUCK: Final = "stuck"
-"""The index of what has failed, and how the names of those records begin."""
+"""The index of failing approvals, and the prefix of the keys of their records."""
 
 _KEY: Final = f"{STUCK}:"
 _KEPT: Final = timedelta(days=1)
@@ -35,12 +35,12 @@ _LONGEST: Final = 500
 
 
 class Poisoned(NamedTuple):
-    """An approval that cannot be moved on.
+    """An approval whose due changes fail.
 
     Attributes:
-        approval: Its id.
-        tries: How often that has failed.
-        problem: Why.
+        approval: The id of the approval.
+        tries: How often it has failed.
+        problem: Why it failed last.
     """
 
     approval: str
@@ -51,14 +51,14 @@ class Poisoned(NamedTuple):
 async def note_failures(
     ledger: Ledger, failed: Mapping[str, tuple[Approval | None, Exception]]
 ) -> None:
-    """Count failures, and tell of each approval that has failed too often.
+    """Count failures, and report each approval that has failed too often.
 
-    It is told after `PATIENCE` failures, and after twice as many each time that follows: in the
-    audit, as a dead letter, and to the stage `route`, which asks others.
+    It is reported after `PATIENCE` failures, and again each time that their number has doubled: in
+    the audit, as a dead letter, and to the stage `route`, which asks others.
 
     Args:
         ledger: The ledger.
-        failed: By the id of the approval: as it stands, None where that cannot be read, and why.
+        failed: By id: the approval, None if it cannot be read, and the error.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -79,7 +79,7 @@ async def note_failures(
         if _is_told(tries):
             log.error("timers.poisoned", approval=approval_id, tries=tries, error=problem)
             run = approval.origin.run if approval is not None else ""
-            why = f"what is due cannot be done, tried {tries} times: {problem}"
+            why = f"its due changes failed {tries} times: {problem}"
             told = Event(what=What.POISONED, at=now, approval=approval_id, run=run, by="deadline")
             change.note([told.model_copy(update={"why": why})])
             rescue = RescuePoisoned(approval=approval_id, problem=problem, tries=tries)
@@ -88,12 +88,12 @@ async def note_failures(
             if approval is not None:
                 change.send(rescue)
         changes.append(change)
-    # Somebody else who has counted the same failure was faster: once is enough.
+    # A conflict means that another process counted the same failure, which is enough.
     await ledger.commit_all(changes)
 
 
 async def poisoned(ledger: Ledger) -> list[Poisoned]:
-    """Return what cannot be moved on and was told, as far as it still is to be.
+    """Return the reported approvals that are still due.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -117,7 +117,7 @@ async def _is_still(ledger: Ledger, approval_id: str, now: datetime) -> bool:
     except LedgerUnavailable:
         raise
     except SignoffError:
-        # Gone, or nobody can read it: that is what has to be mended.
+        # It is gone or unreadable, which has to be repaired.
         return True
 
 

@@ -1,13 +1,17 @@
-"""The reconciler: does what has become due, and rings doorbells again that nobody answered.
+"""The reconciler: makes due changes, and repeats doorbells that no worker answered.
 
-Any number of processes may run it and none is special: what is due is claimed under a lease, and
+Any number of processes may run it, and all are equal: due approvals are claimed under a lease, and
 every step is a compare-and-set.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Final
 
 import structlog
 
@@ -17,9 +21,13 @@ from signoff.broker.ledger.search_index import SearchIndex
 from signoff.broker.timers.departures import Departures
 from signoff.broker.timers.due_approvals import LEASE, DueApprovals
 from signoff.broker.timers.lag import lag
+from signoff.broker.timers.ticks import tick, until_tick
 from signoff.core.base.errors import LedgerError
 
 log = structlog.get_logger(__name__)
+
+REST: Final = 5.0
+"""Seconds after which an idle process checks for work of others whose ring was lost."""
 
 _WARN = 30.0
 _LOOK = 5.0
@@ -27,13 +35,17 @@ _EXTEND = 30.0
 
 
 class Reconciler:
-    """Works through the due index, rings where work waits and adds to the index of searches.
+    """Makes due changes, rings for waiting work, and extends the search index.
+
+    It checks the ledger when something becomes due, shortly after this process did something, and
+    otherwise every `REST` seconds. That is enough, because a gateway or a command rings a bell when
+    it adds work, and the process that receives the ring then checks.
 
     Args:
         roster: The people and the rotations.
-        cards: Makes cards, where the channels are at hand; see `Due`.
-        cycle: Seconds between two looks.
-        lease: Seconds after which others take up what a process that died had claimed.
+        cards: Makes cards, in a process with channels; see `Due`.
+        cycle: Seconds between checks while this process works.
+        lease: Seconds after which other processes take over the claims of a process that died.
     """
 
     def __init__(
@@ -49,22 +61,53 @@ class Reconciler:
         self._departures = Departures(roster)
         self._searches = SearchIndex(self._ledger)
         self._cycle = cycle
+        self._is_due = asyncio.Event()
 
     async def run_forever(self) -> None:
-        """Look again and again until cancelled; a ledger that is away is waited for."""
+        """Run until cancelled; retry if the ledger is unavailable."""
         async with asyncio.TaskGroup() as group:
-            # Apart: while very much is due, the bells of the other stages are rung all the same.
-            group.create_task(self._again_and_again(self._due.once))
-            group.create_task(self._again_and_again(self._ledger.ring_overdue))
-            group.create_task(self._again_and_again(self._warn, cycle=_WARN))
-            group.create_task(self._again_and_again(self._departures.once, cycle=_LOOK))
-            group.create_task(self._again_and_again(self._searches.extend, cycle=_EXTEND))
+            # Separate tasks, so that bells are rung even while many approvals are due.
+            group.create_task(self._again_and_again(self._due_again, self._is_due.wait))
+            group.create_task(self._watch())
+            for look, every in (
+                (self._warn, _WARN),
+                (self._departures.once, _LOOK),
+                (self._searches.extend, _EXTEND),
+            ):
+                group.create_task(self._again_and_again(look, partial(tick, every)))
 
     async def once(self) -> int:
-        """Do what is due now, ring where work waits, and return how many were due."""
+        """Make the due changes, ring for waiting work, and return how many approvals were due."""
         count = await self._due.once()
-        await self._ledger.ring_overdue()
+        await self._ledger.look()
         return count
+
+    async def _watch(self) -> None:
+        """Check the ledger whenever there may be something to do."""
+        while True:
+            wait = self._cycle
+            # Cleared before the check, so that later activity of this process causes another one.
+            self._ledger.active.clear()
+            with _logged():
+                found = await self._ledger.look()
+                if found.due:
+                    self._is_due.set()
+                else:
+                    wait = found.wait
+            await self._until_active(wait)
+
+    async def _until_active(self, wait: float) -> None:
+        """Sleep for a time, until the next tick, or until shortly after this process was active."""
+        # Without jitter, processes that wait for the same moment would always check in one order.
+        wait += random.uniform(0, self._cycle / 5)  # noqa: S311 -- jitter
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(wait, until_tick(REST))):
+                await self._ledger.active.wait()
+                await asyncio.sleep(self._cycle)
+
+    async def _due_again(self) -> None:
+        self._is_due.clear()
+        await self._due.once()
 
     async def _warn(self) -> None:
         found = await lag(self._ledger)
@@ -73,11 +116,18 @@ class Reconciler:
             log.warning("timers.late", seconds=late, approval=found.approval)
 
     async def _again_and_again(
-        self, look: Callable[[], Awaitable[object]], *, cycle: float | None = None
+        self, look: Callable[[], Awaitable[object]], pause: Callable[[], Awaitable[object]]
     ) -> None:
         while True:
-            try:
+            with _logged():
                 await look()
-            except LedgerError as error:
-                log.warning("reconciler.ledger_unavailable", error=str(error))
-            await asyncio.sleep(self._cycle if cycle is None else cycle)
+            await pause()
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """Log that the ledger is unavailable; the caller retries."""
+    try:
+        yield
+    except LedgerError as error:
+        log.warning("reconciler.ledger_unavailable", error=str(error))

@@ -1,8 +1,7 @@
-"""The alarm about seats without a person: once for each, whichever process sees it first."""
+"""Reports seats without a person, once for each seat over all processes."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -11,6 +10,7 @@ import structlog
 
 from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.change import Change
+from signoff.broker.timers.ticks import tick
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import LedgerError
 from signoff.core.policies.policy import Fallback, Policy
@@ -23,12 +23,12 @@ _KEY: Final = "vacancies"
 
 
 class Vacancies:
-    """Looks for seats without a person, and tells of each one that is new.
+    """Looks for seats without a person, and reports each new one.
 
     Args:
         roster: The people.
-        policies: What they ask for is looked at.
-        fallback: The default.
+        policies: The policies whose approvers are checked.
+        fallback: The default, whose approvers are checked too.
     """
 
     def __init__(self, roster: Roster, policies: Sequence[Policy], fallback: Fallback) -> None:
@@ -37,21 +37,21 @@ class Vacancies:
         self.follow(policies, fallback)
 
     def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
-        """Look at what these policies and this default ask for from now on."""
+        """Check these policies and this default from now on."""
         self._policies = tuple(policies)
         self._fallback = fallback
 
     async def run_forever(self) -> None:
-        """Look every minute until cancelled; a ledger that is away is waited for."""
+        """Check every minute until cancelled; retry if the ledger is unavailable."""
         while True:
             try:
                 await self.once()
             except LedgerError as error:
                 log.warning("vacancies.ledger_unavailable", error=str(error))
-            await asyncio.sleep(CYCLE)
+            await tick(CYCLE)
 
     async def once(self) -> list[Vacancy]:
-        """Look once, and return the seats that were told of.
+        """Check once, and return the seats that were reported.
 
         Raises:
             LedgerError: Redis cannot be reached.

@@ -1,1 +1,1 @@
-"""Approvals: what is asked, who answers, how answers are counted, and the run they belong to."""
+"""Approvals: the calls, the approvers, the vote, and the runs to which approvals belong."""

@@ -1,4 +1,4 @@
-"""What a yes or a no comes to, by what was asked: a payload, an answer, or another proposal."""
+"""The meaning of an approval or a rejection for each kind: a payload, an answer or a proposal."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from signoff.core.replies.examples import example_of_approval
 
 
 class Meaning(NamedTuple):
-    """What an answer comes to.
+    """The meaning of an answer.
 
     Attributes:
         payload: The values for the tool, or the answer to a request for input.
-        proposal: The arguments that would be approved instead of those that were shown.
+        proposal: The arguments that the person would approve instead of the shown ones.
     """
 
     payload: JsonValue = None
@@ -64,10 +64,10 @@ def meaning_of_yes(
     values: Mapping[str, JsonValue] | None,
     reason: str,
 ) -> Meaning:
-    """Return what a yes with these values comes to.
+    """Return the meaning of an approval with these values.
 
-    Without a template a call runs exactly as it was shown: values that differ from its arguments
-    are a proposal.
+    Without a template, a call runs exactly as it was shown. Values that differ from its arguments
+    are then a proposal.
 
     Raises:
         PayloadError: The values do not fit the template, the schema or the arguments, or some are
@@ -96,9 +96,9 @@ def meaning_of_yes(
 def refusal_of_input(
     call: ToolCall, reason: str, values: Mapping[str, JsonValue] | None = None
 ) -> GivenAnswer | None:
-    """Return the answer to a request for input that says no; None where there is none.
+    """Return the answer to a request for input that says no, None if the form has none.
 
     Raises:
-        PayloadError: The values that were given with it do not fit.
+        PayloadError: The values do not fit the form.
     """
     return form_of(call).refuse(reason, values)

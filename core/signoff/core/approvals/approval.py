@@ -1,9 +1,9 @@
-"""One approval: what is asked, who is asked, until when, how it ended, how far the answer has come.
+"""One approval: the call, the approvers, the deadline, the decision and the handoff to the agent.
 
-`TRANSITIONS` is its life, `HANDOFFS` the way of its answer to the agent. Both are data, and the
-diagrams in the documentation are rendered from them. Each legal move is a method that returns the
-next `Approval` and the events to record. The moves that decide nothing are functions: `deliveries`
-has what became of the cards, `collaboration` has claims, comments and handovers.
+`TRANSITIONS` lists the moves between states, and `HANDOFFS` the steps of the handoff. The diagrams
+in the documentation are rendered from both. Each legal move is a method that returns the next
+`Approval` and the events to record. Moves that decide nothing are functions: `deliveries` records
+what happens to the cards, and `collaboration` has claims, comments and handovers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, Self
 
 from pydantic import JsonValue
 
@@ -70,6 +70,7 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.queues import QUEUE
 from signoff.core.payloads.digest import digest, require_canonical
 from signoff.core.payloads.payload import fields_of, missing_fields
+from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import OVER, STAYS, Seat, Start, Verdict, level_key_of
 from signoff.core.policies.policy import OnTimeout, Terms
 
@@ -91,14 +92,18 @@ __all__ = [
 ]
 
 IN_FULL: Final = frozenset({"inbox", "cli", "api"})
-"""The channels where people open a call and see all of it."""
+"""The channels in which people always see the whole call."""
 
 _CHANNELS: Final = {"email": "mail", "slack": "Slack"}
 _SHORT: Final = 160
-"""Characters that every channel shows in one piece."""
+"""How many characters every channel shows uncut."""
 
 _WIDE: Final = 1
-"""What an approval needs whose digest is over more than the call."""
+"""The `needs` of an approval whose digest covers more than the call."""
+
+_VOTE: Final = frozenset({"terms", "level", "round", "seats", "votes"})
+_OF_VOTE: Final = ("ballot", "approvers")
+"""The properties that depend on the fields in `_VOTE` alone, if there are seats."""
 
 _HANDOFF_EVENTS: Final = {
     Handoff.STARTED: What.STARTED,
@@ -115,62 +120,65 @@ class Approval(Value):
     """One approval, frozen.
 
     Attributes:
-        id: A function of the origin, so that publishing one pause twice opens one approval.
-        origin: The run, session and call it belongs to.
+        id: Derived from the origin, so that publishing one pause twice opens one approval.
+        origin: The run, the session and the function call that it belongs to.
         kind: What is asked for: a confirmation, input, or the result of a long-running call.
         call: The tool and the arguments, as shown and as they will run.
         digest: SHA-256 over the call, its agent, app and requester, and what the tool declares; see
             `digest_of`.
-        declared: SHA-256 over the parameters that the tool declares, "" where they are not known.
-        hint: The tool's own words for the approver.
-        said: What the agent said before the call, at most 2,000 characters; "" where nothing.
+        declared: SHA-256 over the parameters that the tool declares, "" if they are not known.
+        hint: The tool's hint for the approver.
+        said: What the agent said before the call, at most 2,000 characters; "" for nothing.
         request: What the requester wrote to the agent, at most 500 characters.
-        hide: The arguments that may have to be hidden, until its policy is known; see `hides`.
-        template: The payload template of `request_confirmation`, or the fields of the input that
-            is asked for; None where there is none.
+        hide: The arguments that are hidden until the policy is known; see `hides`.
+        template: The payload template of `request_confirmation`, or the fields of the requested
+            input; None if there is none.
         state: See `TRANSITIONS`.
         handoff: See `HANDOFFS`.
         opened_at: When it was opened (UTC).
-        terms: The snapshot of the policy, None until it has been routed.
-        asked: Who is asked, and how the delivery went.
-        level: The index of the present level, in `Terms.ladder`.
-        round: How often the levels have been gone through before.
-        seats: Who may decide at this level, and who could at earlier ones. Approvals that were
-            routed before levels existed have none: everybody who is asked may decide then.
-        votes: The answers that count and have not ended it, at most one from each person.
+        terms: A snapshot of the policy, None until the approval is routed.
+        asked: The people who are asked, each with the channel and the result of the delivery.
+        level: The index of the present level in `Terms.ladder`.
+        round: The number of earlier rounds through the levels.
+        seats: The people who may decide at this level, and those of earlier levels. Approvals that
+            were routed before levels existed have no seats; everybody who is asked may decide.
+        votes: The answers that count and have not ended the approval, at most one for each person
+            and phase.
         reminders: When the approvers of this level are reminded (UTC).
         reminded: How many of these reminders are done.
-        barred: Identities that never decide, besides the requester: the owner of the agent.
+        barred: Identities that never decide, besides the requester: the owners of the agent.
         since: When this level began (UTC).
-        deadline: When this level ends (UTC); None until routed, or when it stays open.
-        steps: The first steps that wait for their second, at most one from each person.
-        decision: What ended it.
+        deadline: When this level ends (UTC); None until it is routed, or if it stays open.
+        steps: First steps that are not confirmed yet, at most one from each person.
+        decision: The decision that ended it.
         result: The tool's result as JSON text, once the tool was seen to finish.
-        starts: How many times the tool was started on this approval; more than once only where
-            the policy allows another run.
-        supersedes: The approval that this one replaces: a call in doubt, an approval that has
-            expired, or a rejection that proposed this very call.
-        superseded_by: The approval of the call that its rejection proposed, once there is one; a
-            proposal is taken up once.
-        claimed: Who has reserved the decision; `claim_at` says whether the claim still holds.
-        comments: Remarks, questions to the requester and their answers, the oldest first.
-        extensions: What was added to the deadlines.
-        paused: Since when a question to the requester stops the clock of this level (UTC).
+        starts: How many times the tool was started on this approval; more than once only if the
+            policy allows another run.
+        supersedes: The id of the approval that this one replaces. The call of that approval is in
+            doubt, or it has expired, is void, or was rejected with a proposal of this call.
+        superseded_by: The id of the approval that was opened for the proposed call of a rejection.
+            A proposal can be used once.
+        claimed: The claim, if there is one; `claim_at` says whether it still holds.
+        comments: Comments, questions to the requester and the requester's answers, the oldest
+            first.
+        extensions: The extensions of the deadlines.
+        paused: When a question to the requester stopped the clock of this level (UTC).
+        paused_due: The deadline and the future reminders as they were before the pause (UTC).
         handovers: Seats that went from one person to another, the oldest first.
-        reminded_at: When somebody last had the approvers reminded by hand (UTC).
-        informed: The ids of those who are told how it stands and do not decide, unless they are
-            asked as well.
-        reported: Whether those who decided are told what the agent did with it, or that it could do
-            nothing.
-        absent: The ids of people who were asked at this level, and have left the directory or are
-            away since. Who is away may still answer.
-        glass: Who has run it alone, although it was frozen or others had to answer.
-        receipt: The signed statement about its decision (a JWS in compact form), "" where the
-            installation or an earlier release signs none.
+        reminded_at: When the approvers were last reminded manually (UTC).
+        informed: The ids of the people who are informed and do not decide, unless they are asked as
+            well.
+        reported: Whether the result of the call, or its failure, was reported to the people who
+            decided.
+        absent: The ids of approvers of this level who have since left the directory or gone away.
+            People who are away may still answer.
+        glass: The emergency override by which one person ran the call alone.
+        receipt: The signed receipt of its decision (a JWS in compact form), "" if the installation
+            or the release that decided it does not sign receipts.
         program: The request of a program that runs the call itself, None for a call of an agent
             that Signoff runs.
-        traceparent: The context of the turn that opened it, then that of its decision (W3C Trace
-            Context); "" where nothing is traced.
+        traceparent: The trace context of the turn that opened it, and later that of its decision
+            (W3C Trace Context); "" without tracing.
         needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; the ledger refuses a write that is not based on the last one.
     """
@@ -210,6 +218,7 @@ class Approval(Value):
     comments: tuple[Comment, ...] = ()
     extensions: tuple[Extension, ...] = ()
     paused: datetime | None = None
+    paused_due: tuple[datetime, ...] = ()
     handovers: tuple[Handover, ...] = ()
     reminded_at: datetime | None = None
     informed: tuple[str, ...] = ()
@@ -222,7 +231,7 @@ class Approval(Value):
     needs: Needs = 0
     version: int = 0
 
-    # What it is.
+    # The request.
 
     @property
     def facts(self) -> dict[str, JsonValue]:
@@ -237,7 +246,7 @@ class Approval(Value):
 
     @property
     def is_wide(self) -> bool:
-        """Whether its digest is over more than the tool and the arguments."""
+        """Whether its digest covers more than the tool and the arguments."""
         return self.needs >= _WIDE
 
     def digest_of(
@@ -248,16 +257,16 @@ class Approval(Value):
         origin: Origin | None = None,
         declared: str | None = None,
     ) -> str:
-        """Return the digest that this approval would have, were it about a call.
+        """Return the digest of a call, computed in the same way as that of this approval.
 
-        Earlier releases took it over the tool and the arguments alone; what they have opened keeps
-        such a digest.
+        Approvals that earlier releases opened keep a digest over the tool and the arguments alone.
 
         Args:
             tool: The tool.
             args: Its arguments.
-            origin: Where the call comes from; None for where this one does.
-            declared: What the tool declares; None for what this approval has.
+            origin: The origin of the call; None for the origin of this approval.
+            declared: The digest of the parameters that the tool declares; None for that of this
+                approval.
 
         Raises:
             NotCanonical: The arguments have no digest.
@@ -269,14 +278,14 @@ class Approval(Value):
 
     @property
     def hides(self) -> Hidden:
-        """The arguments whose values nobody is shown; see `signoff.core.approvals.masking`."""
+        """The arguments whose values are hidden; see `signoff.core.approvals.masking`."""
         return self.hide if self.terms is None else self.terms.hide
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The fields or arguments that nobody can change who does not see what they hide.
+        """The fields or arguments that nobody can change, because something in them is hidden.
 
-        An empty field of a template can be filled.
+        Empty fields of a template can still be filled in.
         """
         template = template_of(self.kind, self.call, self.template)
         fields = fields_of(template)
@@ -286,21 +295,21 @@ class Approval(Value):
 
     @property
     def own_hint(self) -> str:
-        """The tool's own words, "" where ADK only put its standard text.
+        """The tool's hint, "" if it is only the standard text of ADK.
 
-        The text of FunctionTool(require_confirmation=True) is written for programmers: it would
-        tell a manager to "respond with a FunctionResponse".
+        The standard text of FunctionTool(require_confirmation=True) is written for programmers: it
+        would tell a manager to "respond with a FunctionResponse".
         """
         return "" if "expected ToolConfirmation payload" in self.hint else self.hint
 
-    @property
+    @cached_property
     def level_key(self) -> str:
-        """The present level, as a text: see `signoff.core.policies.levels.level_key_of`."""
+        """The key of the present level; see `signoff.core.policies.levels.level_key_of`."""
         return level_key_of(self.level, self.round)
 
     @property
     def is_last_level(self) -> bool:
-        """Whether nothing follows the present level."""
+        """Whether no level follows the present one if it ends without an approval."""
         return self.terms is None or not any(self.terms.after(self.level, self.round))
 
     @property
@@ -323,14 +332,14 @@ class Approval(Value):
 
     @property
     def in_two_steps(self) -> bool:
-        """Whether an approval counts only once the person has confirmed it by a second factor."""
+        """Whether an approval counts only after the person confirms it with a second factor."""
         return self.terms is not None and self.terms.second_step
 
     @property
     def batchable(self) -> bool:
         """Whether it may be approved together with others.
 
-        The policy has to allow it, and a plain yes has to be enough.
+        The policy must allow it, and an approval must not need values, a reason or a second step.
         """
         return (
             self.state is State.PENDING
@@ -343,11 +352,11 @@ class Approval(Value):
         )
 
     def needs_reason(self, verdict: Verdict) -> bool:
-        """Say whether the policy wants a reason for an answer at this level."""
+        """Say whether the policy requires a reason for this verdict at the present level."""
         return self.terms is not None and verdict in self.terms.asking(self.level).reasons
 
     def outcome(self, directory: Directory | None = None) -> str:
-        """Say in words how it ended, and by whom: "approved by Mara Lind"."""
+        """Return its state in words, with the people who decided: "approved by Mara Lind"."""
         words = self.state.value.replace("_", " ")
         if self.decision is None or not self.decision.by:
             return words
@@ -356,13 +365,13 @@ class Approval(Value):
             return f"{words} by {names[-1]} alone, who broke the glass"
         return f"{words} by {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
 
-    # Until when.
+    # Deadlines.
 
-    @property
+    @cached_property
     def next_due(self) -> datetime | None:
-        """When the next reminder, the end of the level or of a claim is due; None where none is.
+        """When the next timer is due, None if there is none; the score in the due index.
 
-        It is the score of the due index.
+        Reminders have timers, and so do the ends of the level, of a claim and of the window.
         """
         reminder = self.reminders[self.reminded : self.reminded + 1]
         claim = (self.claimed.until,) if self.claimed is not None else ()
@@ -371,7 +380,7 @@ class Approval(Value):
 
     @property
     def window(self) -> datetime | None:
-        """From when on it ends undecided whatever its policy says; None where nothing waits so."""
+        """When a program's request ends undecided, whatever the policy says; None for others."""
         return self.program.until if self.program is not None else None
 
     def has_closed(self, now: datetime) -> bool:
@@ -379,23 +388,23 @@ class Approval(Value):
         return self.window is not None and now >= self.window
 
     def within_window(self, deadline: datetime | None) -> datetime | None:
-        """Return a deadline, or the end of the window where that comes first."""
+        """Return a deadline that is not after the end of the window; None stays None."""
         if deadline is None or self.window is None:
             return deadline
         return min(deadline, self.window)
 
     @property
     def stays_open(self) -> bool:
-        """Whether its deadline only marks it overdue, so that no answer comes too late."""
+        """Whether it stays open after its deadline, which then only marks it as overdue."""
         stays = self.terms is not None and self.terms.on_timeout is OnTimeout.STAY
         return stays and self.is_last_level
 
     def is_late(self, now: datetime) -> bool:
-        """Say whether the deadline has passed, or the window has."""
+        """Say whether the deadline or the window has passed."""
         return self.has_closed(now) or (self.deadline is not None and now >= self.deadline)
 
     def claim_at(self, now: datetime) -> Claim | None:
-        """Return the claim that holds at a moment, None where none does."""
+        """Return the claim that holds at a moment, None if there is none."""
         claim = self.claimed
         if claim is None or self.state is not State.PENDING or now >= claim.until:
             return None
@@ -403,19 +412,28 @@ class Approval(Value):
 
     # The vote.
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields replaced; an unchanged vote is not counted again."""
+        copied = super().model_copy(update=update, deep=deep)
+        # Without seats, the vote depends on who was asked.
+        if self.seats and not deep and _VOTE.isdisjoint(update or ()):
+            known = self.__dict__
+            copied.__dict__.update((name, known[name]) for name in _OF_VOTE if name in known)
+        return copied
+
     @cached_property
     def ballot(self) -> Ballot:
         """The state of the vote at the present level."""
         own: list[str] = []
         if not self.seats:
-            # Routed before there were seats: everybody who has a card, or is asked in a place.
+            # Routed before seats existed: all people with a card, or asked by a common card.
             in_a_place = self.terms is not None and not all(one.person for one in self.asked)
             own = list(self.terms.ask) if self.terms is not None and in_a_place else []
             own += [one.person for one in self.asked if one.person]
         here = (self.level, self.round)
         return count(self.terms, here, seats=self.seats, votes=self.votes, own=own)
 
-    @property
+    @cached_property
     def approvers(self) -> frozenset[str]:
         """The ids of the people who may answer now."""
         return frozenset(self.ballot.answering)
@@ -433,35 +451,40 @@ class Approval(Value):
 
     @property
     def passed(self) -> bool:
-        """Whether its phase has approved it, and the next one is to be asked."""
+        """Whether its phase has approved it and the next phase has to be asked."""
         if self.state is not State.PENDING or self.terms is None:
             return False
         return self.ballot.reached and (not self._covered or bool(self.behind))
 
     @property
     def behind(self) -> tuple[tuple[int, int], ...]:
-        """The levels of which one is asked when its phase has approved."""
+        """The levels to try after the present phase has approved; see `Terms.behind`."""
         if self.terms is None:
             return ()
         return tuple(self.terms.behind(self.level, self.round, covered=self._covered))
 
     @property
     def _covered(self) -> bool:
-        """Whether the limit of somebody who has approved at this level covers the call."""
+        """Whether the limit of a person who has approved at this level covers the call."""
         if self.terms is None or self.terms.chain_of(self.level) is None:
             return True
-        yes = self.ballot.yes
+        # Only people whose limits cover the values that they approved count.
+        yes = {
+            one.by
+            for one in self.ballot.votes
+            if one.verdict is Verdict.APPROVE and one.decision.covers
+        }
         late = (one for one in self.seats if one.level == STAYS)
         return any(one.covers for one in (*self.seats_here, *late) if one.person in yes)
 
     @property
     def asked_here(self) -> tuple[str, ...]:
-        """The ids of the people whose seats those of the present level are."""
+        """The ids of the people who own the seats of the present level; delegates do not."""
         return tuple(dict.fromkeys(one.stands_for for one in self.seats_here)) or self.ballot.own
 
     @property
     def still_needed(self) -> int:
-        """The least number of approvals from here on, as far as the terms say."""
+        """The least number of approvals that the terms require from here on."""
         if self.terms is None:
             return 1
         behind = self.behind if self.passed else ()
@@ -469,7 +492,7 @@ class Approval(Value):
 
     @property
     def decided_by(self) -> tuple[str, ...]:
-        """The ids of the people who decided it: everybody who approved, or who rejected it last."""
+        """The ids of the people who decided it: all who approved, or the last who rejected."""
         if self.decision is None or not self.decision.by:
             return ()
         last = self.decision.by
@@ -479,11 +502,11 @@ class Approval(Value):
         return (*dict.fromkeys(one for one in before if one != last), last)
 
     def step_of(self, person: str) -> Decision | None:
-        """Return the first step of a person, if it still waits for the second."""
+        """Return the first step of a person that is not confirmed yet, None if there is none."""
         pending = self.steps if self.state is State.PENDING else ()
         return next((step for step in pending if step.by == person), None)
 
-    # Who may.
+    # Permissions.
 
     def is_requester(self, person: Person, directory: Directory) -> bool:
         """Say whether a person is the requester, by any of their identities."""
@@ -496,8 +519,8 @@ class Approval(Value):
     def concerns(self, person: Person, directory: Directory) -> bool:
         """Say whether a person may see it without any role.
 
-        These are the people who are or were asked, who decided it, the requester, those who are
-        informed or may break the glass, and the other members of the queues that it was put into.
+        These are the requester, the people who are or were asked, the person who decided it, the
+        people who are informed or may break the glass, and all members of its queues.
         """
         if self.decision is not None and self.decision.by == person.id:
             return True
@@ -510,18 +533,18 @@ class Approval(Value):
         return person.id in asked or self.is_requester(person, directory)
 
     def only_informs(self, person: str) -> bool:
-        """Say whether somebody is told how it stands, and was not asked."""
+        """Say whether a person is informed and was not asked."""
         asked = {*(one.person for one in self.seats), *(one.person for one in self.asked)}
         return person in self.informed and person not in asked
 
     def shown_to(self, person: str, channel: str) -> Shown:
-        """Return how much of the call a person could read by a channel.
+        """Return how much of the call a channel has shown to a person.
 
-        Where nothing is known of a card, a call that any card shows whole counts as shown.
+        If that is not known, a call that is short enough for every card counts as shown.
 
         Args:
             person: The id of the person.
-            channel: The channel by which they answer.
+            channel: The channel of their answer.
         """
         if channel in IN_FULL:
             return Shown.COMPLETE
@@ -538,7 +561,7 @@ class Approval(Value):
         """Refuse an approval by a channel that has not shown the person all of the call.
 
         Raises:
-            NotShownInFull: Some of it was cut, or nobody knows that it was not.
+            NotShownInFull: Some of it was cut, or it is not known whether all of it was shown.
         """
         extent = self.shown_to(person, channel)
         if extent is Shown.COMPLETE:
@@ -556,17 +579,17 @@ class Approval(Value):
         )
 
     def may_decide(self, person: Person, directory: Directory, *, now: datetime) -> None:
-        """Refuse a person who may not decide, or not any more, or not now.
+        """Refuse a person who may not decide at this moment.
 
         Raises:
             OwnRequest: The person is the requester or owns the agent, by any of their identities.
             NotAnApprover: The person was never asked, has handed over their seat, has answered
-                under another id, or shares the seat of an absent person with somebody who has.
+                under another id, or shares a seat with a person who has answered.
             AlreadyDecided: It has been decided.
-            Escalated: The person's level is over, whether or not anybody has noticed yet.
-            TooLate: The last level is over, whether or not anybody has noticed yet.
-            NotYourTurn: Somebody else is asked first.
-            Claimed: Somebody else has reserved the decision.
+            Escalated: The person's level has ended, even if no timer has recorded that yet.
+            TooLate: The last level has ended, even if no timer has recorded that yet.
+            NotYourTurn: Another person is asked first.
+            Claimed: Another person has claimed the decision.
         """
         self._must_not_be_own(person, directory)
         self._must_have_a_seat(person, directory)
@@ -599,7 +622,7 @@ class Approval(Value):
             )
 
     def must_be_open(self, directory: Directory) -> None:
-        """Refuse what comes after the decision.
+        """Refuse a move after the decision.
 
         Raises:
             AlreadyDecided: It has been decided.
@@ -608,7 +631,7 @@ class Approval(Value):
             raise AlreadyDecided(f"Approval {self.id} is already {self.outcome(directory)}.")
 
     def may_withdraw(self, person: Person, directory: Directory) -> None:
-        """Refuse a person who may not withdraw it: everybody but the requester.
+        """Refuse everybody but the requester, who alone may withdraw it.
 
         Raises:
             AlreadyDecided: It has been decided.
@@ -643,7 +666,7 @@ class Approval(Value):
         """Open an approval for a call that waits.
 
         Raises:
-            NotCanonical: The arguments have no digest, or the template cannot be kept.
+            NotCanonical: The arguments or the template have no canonical form.
         """
         require_canonical(template, f"The payload template of {call.name}()")
         approval = cls(
@@ -681,22 +704,21 @@ class Approval(Value):
         barred: tuple[str, ...] = (),
         stranded: bool = False,
     ) -> Moved:
-        """Put the terms and the people in force; the deadline counts from now.
+        """Apply the terms and ask the people; the deadline counts from now.
 
-        Under the terms that are in force already, other people or channels are asked at the
-        present level.
+        If these terms apply already, other people or other channels are asked at the present level.
 
-        A second step that was needed before stays needed, and so does the number of approvals: a
-        mail that bounces must not lower the bar.
+        New terms do not lower the requirements: a second step stays necessary, and the number of
+        approvals does not fall. Otherwise a mail that bounces would weaken the policy.
 
         Args:
-            terms: The rules.
-            asked: Who is asked, by which channel, and who was before.
+            terms: The snapshot of the policy.
+            asked: The people who are asked, each with a channel, and those who were asked before.
             now: The present.
-            notes: Why others are not asked.
-            start: The level that begins; without one everybody who is asked may decide.
+            notes: Why other people are not asked.
+            start: The level that begins; if there is none, everybody who is asked may decide.
             barred: Identities that never decide, besides the requester.
-            stranded: Whether others are asked than the policy wants, because it has nobody.
+            stranded: Whether the policy has nobody to ask, so that other people are asked.
 
         Raises:
             IllegalMove: It is not pending any more.
@@ -704,8 +726,8 @@ class Approval(Value):
         self._must_be_pending("ask")
         seats = self.seats
         if terms is not self.terms and start is not None:
-            # The people asked so far could not be reached, and may still answer; a phase that has
-            # approved has no more to say.
+            # The people asked so far could not be reached, and may still answer. People of a phase
+            # that has approved may not.
             passed = self.passed
             seats = tuple(
                 one.model_copy(update={"level": OVER}) if passed or one.level != STAYS else one
@@ -730,14 +752,14 @@ class Approval(Value):
             update={"terms": terms, "asked": asked, "barred": (*self.barred, *barred)}
         )
         why = "; ".join(notes)
-        # A default that helps out is no reason to leave the policy broken.
+        # The policy has to be corrected even if the default asks somebody.
         alarm = [self.note(What.UNROUTABLE, now=now, by="router", why=why)] if stranded else []
         what = What.ASKED if asked else What.UNROUTABLE
         event = self.note(what, now=now, by="router", why=why, more=more)
         return approval, (*alarm, event) if asked else (event,)
 
     def asked_too(self, fresh: Sequence[Asked], *, now: datetime) -> Moved:
-        """Add the cards of a level that has begun, or of the people whose turn it is now.
+        """Add the cards of a level that has begun, or of the next person in a sequence.
 
         Raises:
             IllegalMove: It is not pending any more.
@@ -755,14 +777,14 @@ class Approval(Value):
     def escalate(
         self, start: Start, *, now: datetime, notes: Sequence[str] = (), unreached: bool = False
     ) -> Moved:
-        """Go on to another level; see `signoff.core.routing.escalation`.
+        """Start another level; see `signoff.core.routing.escalation`.
 
         Args:
             start: The level that begins.
             now: The present.
-            notes: Why, and why others are not asked.
-            unreached: Whether it goes on because nobody of this level was reached; those people
-                may still answer at every later level.
+            notes: The reason, and why other people are not asked.
+            unreached: Whether nobody of the present level was reached. These people may still
+                answer at every later level.
 
         Raises:
             IllegalMove: It is not pending any more, or was never routed.
@@ -775,25 +797,30 @@ class Approval(Value):
         seats = self._lasting_seats if unreached else self.seats
         return self._begin(start, seats, now=now), (event,)
 
-    def pass_on(self, start: Start, *, now: datetime, notes: Sequence[str] = ()) -> Moved:
-        """Go on to the next phase, because this one has approved; see `escalation.pass_on`.
+    def pass_on(
+        self, start: Start, directory: Directory, *, now: datetime, notes: Sequence[str] = ()
+    ) -> Moved:
+        """Start the next phase after this one has approved; see `escalation.pass_on`.
 
         Approvals of earlier phases count there as well, unless the policy asks people twice.
 
         Raises:
-            IllegalMove: Its phase has not approved it, or is the last.
+            IllegalMove: Its phase has not approved it, or is the last phase.
         """
         if not self.passed or self.terms is None:
             raise IllegalMove(f"Approval {self.id} has no phase to go on to.")
         more, by = self._beginning(self.terms, start), self.votes[-1].by
         event = self.note(What.PASSED, now=now, by=by, why="; ".join(notes), more=more)
-        # Nobody of a phase that is over may answer at the next, unless they are asked there.
+        # People of an earlier phase may answer in the next one only if they are asked there.
         seats = [one for one in self.seats if one.level != STAYS]
-        begun, counted = self._begin(start, seats, now=now).count_earlier(now=now)
+        begun, counted = self._begin(start, seats, now=now).count_earlier(directory, now=now)
         return begun, (event, *counted)
 
-    def count_earlier(self, *, now: datetime) -> Moved:
-        """Count the approvals of earlier phases that people of this level have given."""
+    def count_earlier(self, directory: Directory, *, now: datetime) -> Moved:
+        """Count the approvals that people of this level gave in earlier phases.
+
+        The values that they entered are checked against the limits of this level.
+        """
         if self.terms is None or self.terms.ask_twice:
             return self, ()
         said, events, after = {one.by: one for one in self.given}, list[Event](), self
@@ -802,8 +829,11 @@ class Approval(Value):
             unsaid = vote is not None and not vote.decision.reason.strip()
             if vote is None or (unsaid and self.needs_reason(Verdict.APPROVE)):
                 continue
+            covered = self._covers(vote.decision.payload, person, directory)
+            said_here = vote.decision.model_copy(update={"covers": covered})
             place = {"level": self.level, "round": self.round, "stands_for": person}
-            votes = (*after.votes, vote.model_copy(update=place))
+            counts = vote.model_copy(update={**place, "decision": said_here})
+            votes = (*after.votes, counts)
             after = after.model_copy(update={"votes": votes})
             why = "has approved it in an earlier phase, which counts here as well"
             yes, of = len(after.ballot.yes), after.ballot.need
@@ -817,7 +847,7 @@ class Approval(Value):
         return after, tuple(events)
 
     def remind(self, *, now: datetime) -> Moved:
-        """Remind the people whose answer is awaited; nothing changes where it is not time.
+        """Remind the approvers who have not answered; if no reminder is due, nothing changes.
 
         Raises:
             IllegalMove: It is not pending any more.
@@ -842,20 +872,20 @@ class Approval(Value):
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
     ) -> Moved:
-        """Approve, with values where the tool has a payload template.
+        """Approve, with values if the tool has a payload template.
 
-        Without a template a call runs exactly as it was shown. Values that differ from its
-        arguments then are a rejection that says what would be approved: the agent is asked to
-        propose exactly that call. A request for input is approved by answering it.
+        Without a template, a call runs exactly as it was shown. Values that differ from its
+        arguments are then a rejection with a proposal: the agent is asked to propose exactly that
+        call. A request for input is approved by answering it.
 
-        Where the terms want a second step this is the first: it is kept and decides nothing until
-        the person confirms it. Another first step of the same person replaces it.
+        If the terms need a second step, this is the first step: it is stored and decides nothing
+        until the person confirms it. A later first step of the same person replaces it.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
-            NotShownInFull: The channel has not shown them all of the call. A first step does not
-                need that: the second is taken where all of it is shown.
-            SecondStepNeeded: This channel cannot even take a first step.
+            NotShownInFull: The channel has not shown the person all of the call. A first step does
+                not need that, because the second step is taken in a channel that shows all of it.
+            SecondStepNeeded: The terms need a second step, and this channel cannot take the first.
             PayloadError: The values do not fit the template, the schema or the arguments, or some
                 are missing.
         """
@@ -869,10 +899,10 @@ class Approval(Value):
     def take_edit(
         self, person: Person, directory: Directory, *, channel: str, reason: str, now: datetime
     ) -> Moved:
-        """Approve the very call that a person has proposed.
+        """Approve exactly the call that this person has proposed.
 
-        The values are their own, and the rest was shown to them with the call that they changed;
-        so no card has to show it again.
+        No card has to show it. The person wrote the changed values, and the earlier call showed
+        the others.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
@@ -883,10 +913,10 @@ class Approval(Value):
     def confirm(
         self, person: Person, directory: Directory, *, channel: str, now: datetime, mark: str
     ) -> Moved:
-        """Take the second step: the answer that the person gave before counts from now on.
+        """Take the second step, so that the person's first step counts.
 
         Args:
-            person: Whose first step it is, and who has proven a second factor.
+            person: The person who took the first step, and has proven a second factor.
             directory: The people.
             channel: One of `signoff.core.approvals.parts.SECOND`.
             now: The present.
@@ -920,7 +950,9 @@ class Approval(Value):
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
     ) -> Moved:
-        """Reject, with a reason for the model; a request for input with the answer that says no.
+        """Reject, with a reason for the model.
+
+        For a request for input, the payload is the answer that says no, if the form has one.
 
         Raises:
             DecisionRefused: The person may not decide; see `may_decide`.
@@ -934,12 +966,12 @@ class Approval(Value):
         return self._count(Verdict.REJECT, decision)
 
     def may_break_glass(self, person: Person, directory: Directory, *, now: datetime) -> None:
-        """Refuse to let a person run the call alone.
+        """Refuse a person who may not run the call alone.
 
         Raises:
             OwnRequest: The person is the requester or owns the agent.
             NotAnApprover: The policy does not name them in `break_glass`.
-            AlreadyDecided: It has been decided, and is not frozen.
+            AlreadyDecided: It has been decided, and is not an approved call that a freeze stops.
             TooLate: The last level is over.
         """
         self._must_not_be_own(person, directory)
@@ -963,16 +995,16 @@ class Approval(Value):
         reason: str,
         assurance: Assurance = Assurance.ACCOUNT,
     ) -> Moved:
-        """Run a call that is frozen or unanswered: one person whom the policy names, alone.
+        """Let one person whom the policy names run a frozen or unanswered call alone.
 
-        The freezes of this moment do not stop the call; a later one does.
+        The current freezes do not stop the call. Later freezes do.
 
         Raises:
-            DecisionRefused: The person may not; see `may_break_glass`.
+            DecisionRefused: The person may not do this; see `may_break_glass`.
             ReasonNeeded: There is no reason.
-            NotShownInFull: The channel does not show all of the call to everybody.
-            SecondFactorNeeded: The policy wants a second factor.
-            PayloadError: There are values to be filled in.
+            NotShownInFull: The channel does not always show all of the call.
+            SecondFactorNeeded: The policy requires a second factor.
+            PayloadError: The template needs values.
         """
         self.may_break_glass(person, directory, now=now)
         reason = clean_text(reason).strip()
@@ -982,8 +1014,8 @@ class Approval(Value):
             )
         if channel not in IN_FULL:
             raise NotShownInFull(
-                "The glass is broken on the inbox page or at the command line, where all of the "
-                "call is shown."
+                "Break the glass on the inbox page or at the command line, where all of the call "
+                "is shown."
             )
         if self.in_two_steps and not assurance.gives_away:
             raise SecondFactorNeeded("Breaking the glass takes a second factor here.")
@@ -1010,7 +1042,7 @@ class Approval(Value):
         return after.model_copy(update=update), (event, *ended)
 
     def take_grant(self, terms: Terms, *, by: str, grant: str, reason: str, now: datetime) -> Moved:
-        """Approve by a grant: somebody has approved calls like this one before. Nobody is asked.
+        """Approve by a grant, without asking anybody.
 
         `signoff.core.grants.grant.Grant.use` judges whether the grant covers the call.
 
@@ -1023,13 +1055,13 @@ class Approval(Value):
     # Ending without a person's answer.
 
     def time_out(self, *, now: datetime) -> Moved:
-        """Do what the policy says about the end of the last level: reject, approve or stay open.
+        """End the last level as the policy says: reject, approve or stay open.
 
-        It approves only what is under the policy's ceiling, has no values to fill, takes no second
-        step, and has not been rejected by anybody.
+        It approves only a call under the policy's ceiling that needs no values and no second step,
+        and that nobody has rejected.
 
         Raises:
-            IllegalMove: It is not pending, or not yet late.
+            IllegalMove: It is not pending, or not late yet.
         """
         self._must_be_pending("time out")
         if not self.is_late(now):
@@ -1045,12 +1077,12 @@ class Approval(Value):
         return self._end(Move.APPROVE, late.model_copy(update={"reason": why}))
 
     def refuse(self, *, reason: str, now: datetime, terms: Terms | None = None) -> Moved:
-        """Reject it because the settings do, without asking anybody.
+        """Reject it by the settings, without asking anybody.
 
         Args:
-            reason: Why; the model reads it.
+            reason: The reason, which the model reads.
             now: The present.
-            terms: Those of the policy that denies it.
+            terms: The terms of the policy that denies it.
 
         Raises:
             IllegalMove: It is not pending any more, or somebody is asked already.
@@ -1060,7 +1092,7 @@ class Approval(Value):
 
     @property
     def why_not_allowed(self) -> str:
-        """Why no policy can allow it without asking anybody, "" where one can."""
+        """Why no policy can allow it without asking anybody, "" if a policy can."""
         if self.kind is Kind.INPUT or missing_fields(self.template, None):
             return "what has to be filled in is asked about"
         return "a call that is in doubt is asked about" if self.origin.again else ""
@@ -1069,7 +1101,7 @@ class Approval(Value):
         """Approve it because its policy allows such calls, without asking anybody.
 
         Args:
-            terms: Those of the policy.
+            terms: The terms of the policy.
             now: The present.
 
         Raises:
@@ -1083,7 +1115,7 @@ class Approval(Value):
         return self._end_unasked(Move.APPROVE, decision, terms)
 
     def withdraw(self, *, by: str, reason: str, now: datetime) -> Moved:
-        """Take the request back, because the requester did or because the run ended.
+        """Withdraw the request, for its requester or an operator, or because the run has ended.
 
         Raises:
             IllegalMove: It has ended.
@@ -1092,18 +1124,18 @@ class Approval(Value):
         return self._end(Move.WITHDRAW, said)
 
     def supersede(self, *, reason: str, now: datetime) -> Moved:
-        """Void the request because another one has replaced it.
+        """End the request because another one has replaced it.
 
         Raises:
             IllegalMove: It has ended.
         """
         return self._end(Move.SUPERSEDE, Decision(at=now, channel="superseded", reason=reason))
 
-    # Handing the answer to the agent.
+    # The handoff to the agent.
 
     @property
     def lets_run(self) -> bool:
-        """Whether it lets a tool or a node run: the answer to a question does not."""
+        """Whether it lets a tool or a node run. Only an approved confirmation does."""
         return self.state is State.APPROVED and self.kind is Kind.CONFIRMATION
 
     @property
@@ -1123,10 +1155,10 @@ class Approval(Value):
         return covering(freezes, self.origin.app, (self.call.name,), despite=self.despite)
 
     def good_until(self, valid_for: timedelta) -> datetime | None:
-        """Return until when its call may be started (UTC); None where nothing is to be started.
+        """Return until when its call may be started (UTC), None if it does not start a call.
 
         Args:
-            valid_for: How long an approval is good for whose policy does not say.
+            valid_for: How long an approval is valid if its policy does not say.
         """
         if not self.lets_run or self.decision is None:
             return None
@@ -1149,12 +1181,12 @@ class Approval(Value):
         result: str = "",
         by: str = "worker",
     ) -> Moved:
-        """Record the next step of the answer on its way to the agent.
+        """Record the next step of the handoff to the agent.
 
         Raises:
-            IllegalMove: `HANDOFFS` does not have this step, or the answer is to count as handed on
-                and lets a tool run that was not seen to finish. A second start of a tool is refused
-                here, and by the version in the ledger where two start it at the same time.
+            IllegalMove: `HANDOFFS` does not have this step, or the agent went on although the
+                approved tool was not seen to finish. A second start of a tool is refused here. If
+                two workers start it at the same time, the version in the ledger stops one of them.
         """
         if handoff not in HANDOFFS[self.handoff]:
             raise IllegalMove(
@@ -1176,7 +1208,7 @@ class Approval(Value):
         return approval, () if what is None else (self.note(what, now=now, by=by, why=why),)
 
     def ask_again(self, *, now: datetime) -> Moved:
-        """Open another approval for a call that is in doubt: shall it run again?
+        """Open another approval for a call in doubt, which asks whether to run it again.
 
         Raises:
             IllegalMove: It is not in doubt.
@@ -1188,7 +1220,7 @@ class Approval(Value):
             {"again": self.origin.again + 1},
             hint=f"{ran} while {self.call.name} ran: it may or may not have happened. "
             "Look first. Run it again?",
-            # The values of the first answer are in the session, and the tool will get those.
+            # The session keeps the values of the first answer, and the tool gets those.
             template=None,
             now=now,
         )
@@ -1196,14 +1228,14 @@ class Approval(Value):
     def expire(
         self, *, now: datetime, valid_for: timedelta
     ) -> tuple[Approval, Approval, tuple[Event, ...]]:
-        """Give up an approval that is too old to start its call, and ask about the call again.
+        """Expire an approval that is too old to start its call, and ask about the call again.
 
         Returns:
-            The approval, another one for the same call that is not routed yet, and the events of
-            both.
+            The expired approval, a new one for the same call that is not routed yet, and the events
+            of both.
 
         Raises:
-            IllegalMove: The approval is still good, or the call was started.
+            IllegalMove: The approval is still valid, or the call was started.
         """
         until = self.good_until(valid_for)
         if until is None or now < until:
@@ -1220,14 +1252,14 @@ class Approval(Value):
         return after, question, (*noted, *opened)
 
     def void(self, *, why: str, now: datetime) -> tuple[Approval, Approval, tuple[Event, ...]]:
-        """Give up an answer that nothing proves, and ask about the call again.
+        """Void a decision that is not proven, and ask about the call again.
 
         Args:
-            why: What is wrong with it.
+            why: What is wrong with its receipt.
             now: The present.
 
         Returns:
-            The approval, another one for the same call that is not routed yet, and the events of
+            The void approval, a new one for the same call that is not routed yet, and the events of
             both.
         """
         after, noted = self.hand_on(Handoff.VOID, now=now, why=why)
@@ -1249,17 +1281,18 @@ class Approval(Value):
         why: str,
         now: datetime,
     ) -> tuple[Approval, Approval, tuple[Event, ...]]:
-        """Give up a yes to a call that would now run otherwise, and ask about it as it would run.
+        """Void the approval of a call that has changed since, and ask about the changed call.
 
         Args:
-            call: What would run.
-            origin: The fields of its origin that are others by now.
-            declared: What the tool declares by now; see `declared`.
+            call: The call as it would run now.
+            origin: The fields of its origin that have changed.
+            declared: SHA-256 over the parameters that the tool declares now.
             why: What has changed, as a sentence.
             now: The present.
 
         Returns:
-            The approval, another one for the call that is not routed yet, and the events of both.
+            The void approval, a new one for the call that is not routed yet, and the events of
+            both.
 
         Raises:
             NotCanonical: The arguments have no digest.
@@ -1286,7 +1319,7 @@ class Approval(Value):
         call: ToolCall | None = None,
         declared: str | None = None,
     ) -> Moved:
-        """Open another approval in the place of this one, with what was said before the call."""
+        """Open an approval that replaces this one, with the same words of agent and requester."""
         program = self.program
         if program is not None:
             program = program.not_started(now + (program.until - self.opened_at))
@@ -1305,7 +1338,7 @@ class Approval(Value):
             declared=self.declared if declared is None else declared,
         )
 
-    # What the moves are made of.
+    # Helpers of the moves.
 
     def note(
         self,
@@ -1316,7 +1349,7 @@ class Approval(Value):
         why: str = "",
         more: dict[str, JsonValue] | None = None,
     ) -> Event:
-        """Return an event about this approval; nothing changes in it."""
+        """Return an event about this approval. The approval does not change."""
         return Event(
             what=what,
             at=now,
@@ -1329,9 +1362,9 @@ class Approval(Value):
 
     @property
     def _lasting_seats(self) -> tuple[Seat, ...]:
-        """The seats, where the people who may answer now keep theirs to the end.
+        """The seats; people who may answer now keep theirs at all later levels.
 
-        People whose limit is too low do not: their yes is only a step on the way up.
+        People whose limit is too low do not: after their approval, a manager is asked as well.
         """
         ballot = self.ballot
         seats = self.seats or tuple(Seat(person=one) for one in ballot.own)
@@ -1379,7 +1412,7 @@ class Approval(Value):
         )
 
     def _must_not_be_over(self, now: datetime, zone: tzinfo) -> None:
-        """Refuse an answer to a level that is over, whether or not anybody has noticed yet."""
+        """Refuse an answer to a level that has ended, even if no timer has recorded that yet."""
         if not self.is_late(now):
             return
         deadline = self.within_window(self.deadline) or self.window
@@ -1396,13 +1429,13 @@ class Approval(Value):
             )
 
     def _went_on(self, at: datetime | None, zone: tzinfo, *, to: int | None = None) -> str:
-        """Say where it went when a level was over."""
+        """Say to which level it went on."""
         called = self.terms.called(self.level if to is None else to) if self.terms else ""
         when = f" on {moment_text(at, zone)}" if at is not None else ""
         return f"Approval {self.id} went on to {called or 'others'}{when}."
 
     def _beginning(self, terms: Terms, start: Start) -> dict[str, JsonValue]:
-        """Return what the audit is told about a level that begins."""
+        """Return the details of a level that begins, for the audit."""
         more: dict[str, JsonValue] = {
             "people": list(dict.fromkeys(seat.person for seat in start.seats))
         }
@@ -1413,7 +1446,7 @@ class Approval(Value):
         return more
 
     def _begin(self, start: Start, earlier: Sequence[Seat], *, now: datetime) -> Approval:
-        """Begin a level; the seats of earlier ones are kept, once each."""
+        """Start a level, and keep each seat of earlier levels once."""
         fresh = {(one.person, one.instead_of) for one in start.seats}
         kept = {
             (one.person, one.instead_of): one
@@ -1431,6 +1464,7 @@ class Approval(Value):
                 "reminded": 0,
                 "claimed": None,
                 "paused": None,
+                "paused_due": (),
                 "informed": tuple(dict.fromkeys((*self.informed, *start.informed))),
                 "absent": (),
             }
@@ -1449,7 +1483,7 @@ class Approval(Value):
         reason = self._checked_reason(Verdict.APPROVE, reason)
         self._must_not_be_hidden(values or {})
         if self.hides and self.kind is not Kind.INPUT:
-            # What is wrong with the values is said in words of what people see.
+            # An error about the values may only quote what people see.
             meaning_of_yes(self.kind, *self._seen, values, reason)
         meaning = meaning_of_yes(self.kind, self.call, self.template, values, reason)
         decision = Decision(
@@ -1459,10 +1493,21 @@ class Approval(Value):
             reason=reason,
             payload=meaning.payload,
             proposal=meaning.proposal,
+            covers=self._covers(meaning.payload, person.id, directory),
         )
         votes = (*self.given, *self.ballot.votes)
         require_same_values(decision, votes, directory, hide=self.hides)
         return self._first_step(decision) if self.in_two_steps else self._count_yes(decision)
+
+    def _covers(self, payload: JsonValue, person: str, directory: Directory) -> bool:
+        """Say whether a person's limits cover the values that they entered for arguments."""
+        until = self.terms.asking(self.level).until if self.terms is not None else ""
+        args, given = self.call.args, payload if isinstance(payload, dict) else {}
+        if not until or not args.keys() & given.keys():
+            return True
+        facts = {**self.facts, "args": {name: given.get(name, one) for name, one in args.items()}}
+        mine = (one.holders for one in self.seats_here if one.person == person)
+        return any(covers(until, facts, directory.limits(*one)) for one in mine)
 
     def _checked_reason(self, verdict: Verdict, reason: str) -> str:
         reason = clean_text(reason)
@@ -1476,9 +1521,9 @@ class Approval(Value):
         return reason
 
     def _must_not_be_hidden(self, values: Mapping[str, JsonValue]) -> None:
-        """Refuse values in the place of others that the person could not see.
+        """Refuse values for fields that hide something from the person.
 
-        Whether a guess is right must not be found out either, so it does not matter what they are.
+        Every value is refused, even the right one: otherwise people could test their guesses.
         """
         for name in values:
             if name in self.fixed:
@@ -1512,12 +1557,12 @@ class Approval(Value):
         )
 
     def _count_yes(self, decision: Decision) -> Moved:
-        # Other values than were shown are a no to what was shown.
+        # A person who proposes other values rejects the values that were shown.
         verdict = Verdict.APPROVE if decision.proposal is None else Verdict.REJECT
         return self._count(verdict, decision)
 
     def _count(self, verdict: Verdict, said: Decision) -> Moved:
-        """Count an answer, and end the approval where the quorum or a veto is reached."""
+        """Count an answer, and end the approval if it reaches the quorum or is a veto."""
         vote = Vote(
             stands_for=stands_for(said.by, self.seats),
             level=self.level,
@@ -1525,7 +1570,7 @@ class Approval(Value):
             verdict=verdict,
             decision=said,
         )
-        # An approval of an earlier phase stands, whatever the same person answers here.
+        # An approval of an earlier phase still counts, whatever the same person answers here.
         given = self.given
         others = tuple(one for one in self.votes if one.by != said.by or one in given)
         after = self.model_copy(
@@ -1551,7 +1596,7 @@ class Approval(Value):
         return plain and not terms.second_step and not self.ballot.no
 
     def _end_unasked(self, move: Move, decision: Decision, terms: Terms | None) -> Moved:
-        """End it by a grant or by the settings, which is possible while nobody is asked."""
+        """End it by a grant or by the settings, before anybody is asked."""
         if self.terms is not None:
             raise IllegalMove(f"Approval {self.id} is asked already.")
         approval, (event,) = self._end(move, decision)
@@ -1565,9 +1610,10 @@ class Approval(Value):
         """End it.
 
         Args:
-            move: How.
-            decision: What ends it.
-            votes: The votes of others; the last answer is kept as the decision alone.
+            move: The move that ends it.
+            decision: The decision that ends it.
+            votes: The votes to keep, without the last answer, which is stored as the decision. None
+                keeps all votes.
         """
         to = TRANSITIONS.get((self.state, move))
         if to is None:
@@ -1590,7 +1636,7 @@ class Approval(Value):
 
     def _details(self, decision: Decision) -> dict[str, JsonValue]:
         more: dict[str, JsonValue] = {"channel": decision.channel, "digest": self.digest}
-        # The audit is exported, and feeds other programs.
+        # Hidden values are left out, because the audit is exported to other programs.
         if decision.payload is not None:
             more["payload"] = values_without_hidden(decision.payload, self.hides)
         if decision.proposal is not None:

@@ -1,11 +1,12 @@
 """What people do besides deciding: claim, comment, ask back, extend, hand over and remind.
 
-None of these moves decides anything, and none lets anybody decide who might not before. Each move
-returns the next `Approval` and its events; each `may_…` raises where the move is refused.
+These moves do not decide anything. Each move returns the next `Approval` and its events. Each
+`may_…` raises an error if the move is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
@@ -22,11 +23,12 @@ from signoff.core.approvals.parts import (
     Handover,
     Sort,
 )
-from signoff.core.base.durations import format_duration
+from signoff.core.base.durations import Span, format_duration
 from signoff.core.base.errors import MoveRefused, SecondFactorNeeded, TooLate
 from signoff.core.base.model import Value
 from signoff.core.base.moments import moment_text
 from signoff.core.base.text import clean_text
+from signoff.core.directory import working_time
 from signoff.core.directory.people import Directory, Person, Role
 from signoff.core.directory.queues import QUEUE
 from signoff.core.policies.conditions import covers
@@ -37,10 +39,10 @@ CLAIM: Final = timedelta(minutes=30)
 """How long a claim holds unless the person or their queue says otherwise."""
 
 REMIND_EVERY: Final = timedelta(hours=1)
-"""The least time between two reminders, the second of which is by hand."""
+"""The least time between any reminder and a manual one."""
 
 LONGEST_CLAIM: Final = timedelta(hours=24)
-"""How long one person keeps a decision at most, however often they renew the claim."""
+"""The longest time for which one person can claim an approval, including renewals."""
 
 MOST_COMMENTS: Final = 50
 _MOST_HANDOVERS: Final = 20
@@ -76,10 +78,10 @@ Who = Person | Operator
 
 
 def acting(approval: Approval, person: Person, directory: Directory) -> Who:
-    """Return the capacity in which a person makes moves that are not an approver's.
+    """Return the capacity in which a person makes moves that are not reserved for approvers.
 
-    Operators put right what waits, except where they have an interest of their own: in what they or
-    their agents ask for they are nothing but a person.
+    Operators can correct pending approvals. For requests of their own or of their agents, they act
+    as ordinary people.
     """
     neutral = not approval.never_decides(person, directory)
     return Operator(name=person.id) if Role.OPERATOR in person.roles and neutral else person
@@ -96,20 +98,20 @@ def claim(
     now: datetime,
     length: timedelta | None = None,
 ) -> Moved:
-    """Reserve the decision for one of the approvers; the deadline does not move.
+    """Reserve the decision for one of the approvers; the deadline does not change.
 
-    Claiming again restarts the claim, which ends a day after it was made first.
+    Claiming again restarts the claim, which ends at most a day after the first claim.
 
     Args:
-        approval: What is claimed.
-        person: Who claims it.
+        approval: The approval.
+        person: The approver who claims it.
         directory: The people.
         now: The present.
-        length: How long it holds, at most a day and not beyond the deadline; None takes the length
-            of the queue in which the person is asked.
+        length: How long it lasts, at most a day and not beyond the deadline; None takes the length
+            from the queue in which the person is asked.
 
     Raises:
-        DecisionRefused: The person may not decide, or somebody else has claimed it.
+        DecisionRefused: The person may not decide, or another person has claimed it.
         MoveRefused: The length is not positive, or the person has answered already.
     """
     approval.may_decide(person, directory, now=now)
@@ -133,11 +135,11 @@ def claim(
 def release(
     approval: Approval, who: Who, directory: Directory, *, now: datetime, reason: str = ""
 ) -> Moved:
-    """Give a claim back: the person who has it may, and operators.
+    """Release a claim; its holder and operators may.
 
     Raises:
         AlreadyDecided: It has been decided.
-        MoveRefused: There is no claim, or it is somebody else's.
+        MoveRefused: There is no claim, or another person holds it.
     """
     approval.must_be_open(directory)
     held = approval.claim_at(now)
@@ -154,14 +156,14 @@ def release(
 
 
 def end_claim(approval: Approval, *, now: datetime) -> Moved:
-    """Remove a claim that does not hold any more; without one nothing changes."""
+    """Remove an expired claim; without one nothing changes."""
     if approval.claimed is None or approval.claim_at(now) is not None:
         return approval, ()
     return _released(approval, by="", why="the claim ran out", now=now)
 
 
 def end_claim_of(approval: Approval, person: str, *, why: str, now: datetime) -> Moved:
-    """Remove the claim of somebody who has gone; without one nothing changes."""
+    """Remove the claim of a person who has left; without one nothing changes."""
     if approval.claimed is None or approval.claimed.by != person:
         return approval, ()
     return _released(approval, by="", why=why, now=now)
@@ -196,7 +198,7 @@ def may_comment(approval: Approval, who: Who, directory: Directory) -> None:
 def comment(
     approval: Approval, who: Who, directory: Directory, *, text: str, now: datetime
 ) -> Moved:
-    """Add a remark that everybody sees who sees the card.
+    """Add a comment, which everybody who sees the card can read.
 
     Raises:
         AlreadyDecided: It has been decided.
@@ -215,10 +217,10 @@ def can_ask_back(approval: Approval, directory: Directory) -> bool:
 def ask_back(
     approval: Approval, person: Person, directory: Directory, *, text: str, now: datetime
 ) -> Moved:
-    """Put a question to the requester: everybody may who may decide.
+    """Ask the requester a question; everybody who may decide can do this.
 
-    With ``clock = "pause"`` the deadline and the reminders move by the time until the answer, at
-    most by the length of the level.
+    With ``clock = "pause"`` the deadline and the reminders are postponed by the time until the
+    answer, at most by the length of the level.
 
     Raises:
         DecisionRefused: The person may not decide.
@@ -230,13 +232,13 @@ def ask_back(
             f"The requester {approval.origin.user!r} is not in [[people]], so nobody can be asked. "
             "Ask them yourself, or reject with a reason."
         )
-    return _with_comment(_paused(approval, now), person.id, text, Sort.QUESTION, now=now)
+    return _with_comment(_paused(approval, directory, now), person.id, text, Sort.QUESTION, now=now)
 
 
 def may_answer_back(
     approval: Approval, person: Person, directory: Directory, *, now: datetime
 ) -> None:
-    """Refuse a person who does not answer for the requester.
+    """Refuse a person who is not the requester, or answers too late.
 
     Raises:
         AlreadyDecided: It has been decided.
@@ -264,45 +266,69 @@ def answer_back(
     """
     may_answer_back(approval, person, directory, now=now)
     sort = Sort.COMMENT if approval.open_question is None else Sort.ANSWER
-    return _with_comment(_resumed(approval, now), person.id, text, sort, now=now)
+    return _with_comment(_resumed(approval, directory, now), person.id, text, sort, now=now)
 
 
-def _paused(approval: Approval, now: datetime) -> Approval:
-    """Stop the clock for the requester, where the policy lets a question do so.
+def people_here(approval: Approval, directory: Directory) -> list[Person]:
+    """Return the people with a seat at the present level. Their working time counts."""
+    if approval.in_two_steps:
+        directory = directory.proven()
+    return [one for name in approval.ballot.own if (one := directory.get(name)) is not None]
 
-    A program waits no longer for that.
+
+def _paused(approval: Approval, directory: Directory, now: datetime) -> Approval:
+    """Stop the clock until the requester answers, if the policy says so.
+
+    The clock of a program's request never stops, because the program does not wait longer.
     """
-    terms, most = approval.terms, _given(approval)
+    terms, deadline = approval.terms, approval.deadline
     stops = terms is not None and terms.clock is Clock.PAUSE and approval.paused is None
-    stops = stops and approval.window is None
-    return _later(approval, most).model_copy(update={"paused": now}) if stops else approval
-
-
-def _resumed(approval: Approval, now: datetime) -> Approval:
-    """Let the clock go on: the unused part of the longest pause is taken away again."""
-    if approval.paused is None:
+    if not stops or deadline is None or approval.window is not None:
         return approval
-    most = _given(approval)
-    unused = min(now - approval.paused, most) - most
-    return _later(approval, unused).model_copy(update={"paused": None})
+    due = (deadline, *approval.reminders[approval.reminded :])
+    within, people = _within(approval), people_here(approval, directory)
+    moved = [working_time.after(one, within, people) for one in due]
+    return _due_at(approval, moved).model_copy(update={"paused": now, "paused_due": due})
 
 
-def _later(approval: Approval, more: timedelta) -> Approval:
-    """Move the deadline, and the reminders that are still to come."""
+def _resumed(approval: Approval, directory: Directory, now: datetime) -> Approval:
+    """Restart the clock with as much time left as when it stopped.
+
+    A pause is never longer than the level.
+    """
+    since, due = approval.paused, approval.paused_due
+    if since is None:
+        return approval
+    going = approval.model_copy(update={"paused": None, "paused_due": ()})
+    if approval.deadline is None or not due:
+        return going
+    within, people = _within(approval), people_here(approval, directory)
+
+    def moved(one: datetime) -> datetime:
+        left = working_time.between(since, one, people, business=within.business)
+        gone_on = working_time.after(now, Span(left, within.business), people)
+        return min(gone_on, working_time.after(one, within, people))
+
+    added = (
+        one.more
+        for one in approval.extensions
+        if one.at >= since and (one.level, one.round) == (approval.level, approval.round)
+    )
+    deadline, *reminders = map(moved, due)
+    left = len(approval.reminders) - approval.reminded
+    return _due_at(going, [deadline + sum(added, timedelta()), *reminders[len(reminders) - left :]])
+
+
+def _due_at(approval: Approval, due: Sequence[datetime]) -> Approval:
+    """Return an approval with a new deadline and new future reminders."""
     come = approval.reminders[: approval.reminded]
-    left = approval.reminders[approval.reminded :]
-    update = {
-        "deadline": None if approval.deadline is None else approval.deadline + more,
-        "reminders": (*come, *(one + more for one in left)),
-    }
-    return approval.model_copy(update=update)
+    return approval.model_copy(update={"deadline": due[0], "reminders": (*come, *due[1:])})
 
 
-def _given(approval: Approval) -> timedelta:
-    """Return the length of the present level, by the clock."""
+def _within(approval: Approval) -> Span:
+    """Return the length of the present level."""
     ladder = approval.terms.ladder if approval.terms is not None else ()
-    at = approval.level
-    return ladder[at].within.by_the_clock if at < len(ladder) else timedelta()
+    return ladder[approval.level].within if approval.level < len(ladder) else Span(timedelta())
 
 
 def _with_comment(approval: Approval, by: str, text: str, sort: Sort, *, now: datetime) -> Moved:
@@ -323,21 +349,21 @@ def _with_comment(approval: Approval, by: str, text: str, sort: Sort, *, now: da
 
 
 def time_to_add(approval: Approval) -> timedelta:
-    """Return how much may still be added to the end of the present level.
+    """Return how much time can still be added to the present level.
 
-    All extensions of a level together are at most as long as the policy gave it.
+    All extensions of a level together are at most as long as the level in the policy.
     """
-    here, given = (approval.level, approval.round), _given(approval)
+    here, given = (approval.level, approval.round), _within(approval).by_the_clock
     added = (one.more for one in approval.extensions if (one.level, one.round) == here)
     return max(given - sum(added, timedelta()), timedelta())
 
 
 def may_extend(approval: Approval, who: Who, directory: Directory, *, now: datetime) -> datetime:
-    """Return the deadline that may be moved: people who may decide may, and operators.
+    """Return the deadline that may be extended, by people who may decide and by operators.
 
     Raises:
         DecisionRefused: The person may not decide, or it is over.
-        MoveRefused: There is no deadline, or nothing can be added to it any more.
+        MoveRefused: There is no deadline, or no more time can be added.
     """
     approval.must_be_open(directory)
     if isinstance(who, Person):
@@ -401,7 +427,7 @@ def may_reassign(
     now: datetime,
     assurance: Assurance = Assurance.ACCOUNT,
 ) -> None:
-    """Refuse a person who may not hand a seat over: its holder may, and operators.
+    """Refuse a person who may not hand over a seat; its holder and operators may.
 
     Raises:
         DecisionRefused: The person may not decide, or it is over.
@@ -413,7 +439,7 @@ def may_reassign(
     if isinstance(who, Person):
         approval.may_decide(who, directory, now=now)
         if who.id != of.id:
-            raise MoveRefused(f"{who.shown} can give away no place but their own.")
+            raise MoveRefused(f"{who.shown} can only give away their own place.")
     ballot = approval.ballot
     if of.id not in ballot.own:
         raise MoveRefused(f"{of.shown} has no place in approval {approval.id} to be given away.")
@@ -454,21 +480,21 @@ def reassign(
     now: datetime,
     assurance: Assurance = Assurance.ACCOUNT,
 ) -> Moved:
-    """Hand a seat over to another person: one's own, or anybody's as an operator.
+    """Hand over a seat to another person: one's own seat, or any seat as an operator.
 
-    The former holder cannot answer any more; their claim and their first step are void. Where an
-    approval takes a second factor, handing it over takes one too: the new holder has a second
-    factor of their own, and a mailbox or a token alone would choose who that is.
+    The former holder can no longer answer, and their claim and first step are void. If an approval
+    needs a second factor, handing it over needs one too. Otherwise a mailbox or a token alone could
+    choose the person whose second factor counts.
 
     Args:
         approval: The approval.
         who: Who hands it over.
         directory: The people.
-        of: Who has the seat.
-        to: Who gets it.
-        reason: Why.
+        of: The person who has the seat.
+        to: The person who gets it.
+        reason: The reason.
         now: The present.
-        assurance: How well it is known who does this.
+        assurance: How well the identity of `who` is proven.
 
     Raises:
         DecisionRefused: The person may not decide, or it is over.
@@ -505,18 +531,25 @@ def reassign(
 
 def _seats_after(approval: Approval, of: str, to: str, directory: Directory) -> tuple[Seat, ...]:
     here = (approval.level, approval.round)
-    # What was routed before there were seats has none until somebody moves.
+    # Approvals that were routed before seats existed have none until a move.
     seats = approval.seats or tuple(
         Seat(level=approval.level, round=approval.round, person=one) for one in approval.ballot.own
     )
     until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
     reach = covers(until, approval.facts, directory.limits(to))
     return tuple(
-        one.model_copy(update={"person": to, "instead_of": "", "covers": one.covers and reach})
+        one.model_copy(
+            update={
+                "person": to,
+                "instead_of": "",
+                "covers": one.covers and reach,
+                "through": one.holders,
+            }
+        )
         if one.person == of and (one.level, one.round) == here
         else one
         for one in seats
-        # They also lose a seat of an earlier level that stayed open to them.
+        # They also lose seats of earlier levels at which they could still answer.
         if one.person != of or (one.level, one.round) == here
     )
 
@@ -542,7 +575,7 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
     if last is not None and now < last + REMIND_EVERY:
         raise MoveRefused(
             f"Those who are asked about approval {approval.id} were reminded on "
-            f"{moment_text(last, directory.zone_of(who.id))}; they can be again an hour later."
+            f"{moment_text(last, directory.zone_of(who.id))}. Remind them again an hour later."
         )
     awaited = approval.ballot.awaited
     if not awaited:
@@ -552,7 +585,7 @@ def remind_now(approval: Approval, who: Who, directory: Directory, *, now: datet
 
 
 def cleaned(text: str) -> str:
-    """Return what somebody wrote as it is kept, at most `LONGEST_TEXT` characters."""
+    """Return a person's text as it is stored, at most `LONGEST_TEXT` characters."""
     return clean_text(text).strip()[:LONGEST_TEXT].strip()
 
 

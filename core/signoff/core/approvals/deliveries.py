@@ -1,6 +1,6 @@
 """The deliveries of an approval's cards: delivered, refused, found again, rewritten.
 
-A card is known by the key of who has it (`Asked.key`) and by its channel.
+A card is identified by its channel and the key of its recipient (`Asked.key`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.approval import Approval, Moved, Shown
+from signoff.core.approvals.approval import Approval, Moved, Shown, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.policies.levels import Order
 from signoff.core.policies.policy import OnOutOfOffice
@@ -18,7 +18,7 @@ from signoff.core.policies.policy import OnOutOfOffice
 def is_reachable(approval: Approval) -> bool:
     """Say whether an awaited approver has the card, or may still get it, and is not away.
 
-    An out-of-office reply counts as away only where the policy says so.
+    An out-of-office reply only counts as an absence if the policy says so.
     """
     terms = approval.terms
     awaited = [one for one in approval.ballot.awaited if one not in approval.absent]
@@ -27,7 +27,7 @@ def is_reachable(approval: Approval) -> bool:
     later = {one for place in ballot.shared for one in place}
     later |= {*ballot.own} if ballot.rules.order is Order.SEQUENCE else set()
     if any(one in later and one not in has for one in awaited):
-        # Their card is made as soon as it is their turn, or they have the seat.
+        # Their card is created when it is their turn, or when they get the seat.
         return True
     if approval.absent and not awaited:
         return False
@@ -38,11 +38,24 @@ def is_reachable(approval: Approval) -> bool:
     )
 
 
-def unreached(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of awaited approvers who got no card, or have gone since.
+def is_stranded(approval: Approval) -> bool:
+    """Say whether a routed approval is pending and nobody can be asked.
 
-    They got none where every card was refused. An out-of-office reply counts as a refusal only
-    where the policy says so.
+    An approval whose cards are all being delivered is not stranded.
+    """
+    if approval.state is not State.PENDING or approval.terms is None:
+        return False
+    smooth = approval.asked and not approval.absent
+    if smooth and not any(one.problem or one.away for one in approval.asked):
+        return False
+    return not is_reachable(approval)
+
+
+def unreached(approval: Approval) -> tuple[str, ...]:
+    """Return the ids of awaited approvers who got no card, or have left since.
+
+    An approver got no card if every delivery was refused. An out-of-office reply only counts as a
+    refusal if the policy says so.
     """
     terms = approval.terms
     moves_on = terms is not None and terms.on_out_of_office is OnOutOfOffice.DEFAULT
@@ -66,7 +79,7 @@ def can_be_met(approval: Approval) -> bool:
 
 
 def is_short(was: Approval, approval: Approval) -> bool:
-    """Say whether too few can answer since what has just happened at a level, such as a no."""
+    """Say whether too few people can answer after an event at the level, such as a rejection."""
     return was.level_key == approval.level_key and can_be_met(was) and not can_be_met(approval)
 
 
@@ -85,13 +98,13 @@ def delivered(
 
     Args:
         approval: The approval.
-        key: Whose card; see `Asked.key`.
+        key: The key of the recipient; see `Asked.key`.
         channel: The name of the channel.
-        receipt: What the channel calls the card.
+        receipt: The channel's receipt for the card.
         now: The present.
         copy_state: See `Asked`.
         shown: How much of the call the card shows.
-        bundle: The id of the bundle that lists it, "" where it has a card of its own.
+        bundle: The id of the bundle that lists it, "" if it has a card of its own.
     """
     more: dict[str, JsonValue] = {"to": key}
     if bundle:
@@ -115,7 +128,7 @@ def delivered(
 
 
 def held(approval: Approval, key: str, channel: str, until: datetime, *, now: datetime) -> Event:
-    """Return what the audit is told of a card that waits for somebody's working hours."""
+    """Return the audit event of a card that waits for the recipient's working hours."""
     more: dict[str, JsonValue] = {"to": key, "until": until.isoformat()}
     return approval.note(What.HELD, now=now, by=channel, more=more)
 
@@ -149,7 +162,7 @@ def rewritten(
     copy_state: str = "",
     shown: Shown = Shown.UNKNOWN,
 ) -> Approval:
-    """Return the approval with what became of a card since; an unset argument changes nothing."""
+    """Return the approval with a new state of a card; an unset argument changes nothing."""
     states: dict[str, str] = {"copy_state": copy_state, "shown": shown}
     return _with_card(approval, key, channel, **{name: one for name, one in states.items() if one})
 
@@ -171,15 +184,15 @@ def informed(
     now: datetime,
     problem: str = "",
 ) -> Event:
-    """Return that somebody who does not decide was told something; nothing changes.
+    """Return the event of a message to somebody who does not decide; the approval is unchanged.
 
     Args:
         approval: The approval.
         person: The id, or the address of somebody who is not in the directory.
         channel: The name of the channel.
-        notice: What they were told about; see `signoff.core.approvals.milestones.Milestone`.
+        notice: The milestone; see `signoff.core.approvals.milestones.Milestone`.
         now: The present.
-        problem: Why they could not be told, "" where they were.
+        problem: Why the message could not be delivered, "" if it was.
     """
     what = What.UNDELIVERED if problem else What.DELIVERED
     more: dict[str, JsonValue] = {"to": person, "notice": str(notice)}
@@ -187,7 +200,7 @@ def informed(
 
 
 def away(approval: Approval, person: str, channel: str, why: str, *, now: datetime) -> Moved:
-    """Record a person's out-of-office reply; the terms say what it means. They may still answer."""
+    """Record an out-of-office reply. The terms say what it means; the person may still answer."""
     event = approval.note(What.AWAY, now=now, by=person, why=why, more={"channel": channel})
     return _with_card(approval, person, channel, away=why), (event,)
 

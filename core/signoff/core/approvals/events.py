@@ -1,4 +1,4 @@
-"""What happened to an approval or a run: the entries of the audit and of the timeline."""
+"""The events of approvals and runs: the entries of the audit and of the timeline."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Event(Value):
         run: The id of the run, or "".
         by: The id of the person, or the part of Signoff, that caused it.
         why: The reason in words.
-        more: Details that are worth keeping: channel, digest, values, addresses.
+        more: Details such as the channel, the digest, values and addresses.
     """
 
     what: What
@@ -104,5 +104,5 @@ class Event(Value):
 
 
 def with_details(events: Iterable[Event], details: Mapping[str, JsonValue]) -> tuple[Event, ...]:
-    """Return events with further details; what an event says of itself stays."""
+    """Return events with further details; the events' own details take precedence."""
     return tuple(one.model_copy(update={"more": {**details, **one.more}}) for one in events)

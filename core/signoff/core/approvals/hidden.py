@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from signoff.core.approvals.parts import Decision, ToolCall
-from signoff.core.base.hiding import schema_without_hidden, without_hidden, without_secrets
+from signoff.core.approvals.parts import Decision, Program, ToolCall
+from signoff.core.base.hiding import (
+    schema_without_hidden,
+    without_hidden,
+    without_hidden_text,
+    without_secrets,
+)
 from signoff.core.payloads.payload import LONE_FIELD
 
 _SCHEMA = "response_schema"
@@ -18,7 +23,7 @@ def call_without_hidden(call: ToolCall, hide: Sequence[str]) -> ToolCall:
     args = without_hidden(call.args, hide)
     schema = call.args.get(_SCHEMA)
     if isinstance(schema, dict):
-        # The form of a request for input is made from it: it describes values, and has few.
+        # The form of a request for input is built from the schema, which contains few values.
         args[_SCHEMA] = schema_without_hidden(schema, hide)
     return call.model_copy(update={"args": args})
 
@@ -26,7 +31,7 @@ def call_without_hidden(call: ToolCall, hide: Sequence[str]) -> ToolCall:
 def decision_without_hidden(
     one: Decision, hide: Sequence[str], secrets: Sequence[str] = ()
 ) -> Decision:
-    """Return a decision without the hidden values that it gives, proposes or repeats.
+    """Return a decision without hidden values in its payload, proposal or reason.
 
     Args:
         one: The decision.
@@ -42,13 +47,35 @@ def decision_without_hidden(
     )
 
 
+def program_without_hidden(
+    one: Program, hide: Sequence[str], secrets: Sequence[str] = ()
+) -> Program:
+    """Return the request of a program without hidden values; see `decision_without_hidden`.
+
+    It contains a second copy of the arguments, as they were sent.
+    """
+
+    def clean(text: str) -> str:
+        return without_secrets(without_hidden_text(text, hide), secrets)
+
+    report = one.report
+    return one.model_copy(
+        update={
+            "arguments": clean(one.arguments),
+            "context": clean(one.context),
+            "reasoning": one.reasoning and without_secrets(one.reasoning, secrets),
+            "report": report and report.model_copy(update={"note": clean(report.note)}),
+        }
+    )
+
+
 def values_without_hidden(
     value: JsonValue, hide: Sequence[str], *, blanks: bool = True
 ) -> JsonValue:
-    """Return a payload or a template without what is hidden; a lone value is called ``value``.
+    """Return a payload or a template without hidden values; a single value is called ``value``.
 
     Args:
-        value: The values, None where there are none.
+        value: The values, None if there are none.
         hide: Names and paths.
         blanks: See `signoff.core.base.hiding.without_hidden`.
     """

@@ -1,4 +1,4 @@
-"""The tables of an approval's life and of its answer's way to the agent, and their diagrams."""
+"""The states of an approval and the steps of its handoff to the agent, and their diagrams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class State(StrEnum):
 
 
 class Move(StrEnum):
-    """What can happen to an approval."""
+    """The moves that end an approval."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -49,9 +49,9 @@ class Handoff(StrEnum):
     RESUMED = "resumed"
     IN_DOUBT = "in_doubt"
     EXPIRED = "expired"
-    """The yes was older than it is good for before the call could be started; it is asked again."""
+    """The approval expired before the call was started; people are asked again."""
     VOID = "void"
-    """The answer is not proven, or the call has changed since; it is asked again."""
+    """The decision is not proven, or the call has changed since; people are asked again."""
     FAILED = "failed"
 
 
@@ -60,10 +60,10 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
     Handoff.RECORDED: frozenset(
         {Handoff.STARTED, Handoff.RESUMED, Handoff.EXPIRED, Handoff.VOID, Handoff.FAILED}
     ),
-    # Void, where a node of a workflow turns out not to have run: it counts as started before.
+    # A workflow node counts as started before it runs, so it can turn out not to have run: void.
     Handoff.STARTED: frozenset({Handoff.FINISHED, Handoff.IN_DOUBT, Handoff.VOID}),
     Handoff.FINISHED: frozenset({Handoff.RESUMED, Handoff.FAILED}),
-    # Run again, where the policy says that this tool may be; finished, if a program reports late.
+    # Recorded, if the policy allows another run of this tool; finished, if a program reports late.
     Handoff.IN_DOUBT: frozenset({Handoff.RECORDED, Handoff.FINISHED}),
     Handoff.RESUMED: frozenset(),
     Handoff.EXPIRED: frozenset(),
@@ -73,7 +73,7 @@ HANDOFFS: Mapping[Handoff, frozenset[Handoff]] = {
 
 
 def approval_diagram() -> str:
-    """Return the life of an approval as a Mermaid state diagram."""
+    """Return the states of an approval as a Mermaid state diagram."""
     sources = {state for state, _ in TRANSITIONS}
     return mermaid(
         State.PENDING,
@@ -83,7 +83,7 @@ def approval_diagram() -> str:
 
 
 def handoff_diagram() -> str:
-    """Return the way of an answer into the agent as a Mermaid state diagram."""
+    """Return the steps of the handoff to the agent as a Mermaid state diagram."""
     return steps_diagram(Handoff.NONE, HANDOFFS)
 
 
@@ -91,20 +91,20 @@ def steps_diagram(first: str, steps: Mapping[S, frozenset[S]]) -> str:
     """Return the steps from each state to others as a Mermaid state diagram.
 
     Args:
-        first: The state in which everything begins.
-        steps: By state, in the order of the states: which ones may follow.
+        first: The first state.
+        steps: The states that may follow each state, in the order of the states.
     """
     edges = [(source, to, "") for source in steps for to in steps if to in steps[source]]
     return mermaid(first, edges, [state for state in steps if not steps[state]])
 
 
 def mermaid(first: str, edges: Sequence[tuple[str, str, str]], last: Iterable[str]) -> str:
-    """Return a state diagram in the language of Mermaid.
+    """Return a Mermaid state diagram.
 
     Args:
-        first: The state in which everything begins.
-        edges: From where to where, and the label, "" for none.
-        last: The states in which everything ends.
+        first: The first state.
+        edges: The source, the target and the label of each edge; the label is "" for none.
+        last: The final states.
     """
     lines = ["stateDiagram-v2", f"    [*] --> {first}"]
     lines += [

@@ -1,6 +1,6 @@
-"""Who is told how an approval stands without deciding it: the requester, and people to be informed.
+"""Notifications for people who do not decide: the requester and the people to inform.
 
-What they are told carries nothing that decides. Approvers read the same on their cards.
+These messages cannot be used to decide. Approvers read the same information on their cards.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from signoff.core.policies.policy import Terms
 
 
 class Milestone(StrEnum):
-    """What people are told about."""
+    """The changes of an approval about which people are notified."""
 
     OPENED = "opened"
-    """People are asked."""
+    """The first approvers are asked."""
     PASSED = "passed"
-    """A phase has approved, and the next one is asked."""
+    """A phase has approved, and the next phase is asked."""
     ESCALATED = "escalated"
-    """Others are asked, because nobody decided in time or nobody was reached."""
+    """Other people are asked, because nobody decided in time or nobody was reached."""
     OVERDUE = "overdue"
     """Nobody decided in time, and it stays open."""
     ENDED = "ended"
@@ -48,20 +48,21 @@ _INFORMS: Final = frozenset(
     {Milestone.OPENED, Milestone.ESCALATED, Milestone.OVERDUE, Milestone.ENDED}
 )
 _PASSING: Final = frozenset(Milestone) - {Milestone.ENDED, Milestone.RAN, Milestone.FAILED}
-"""What is not true any more once the approval has gone on."""
+"""The milestones that are outdated once the approval has gone on."""
 
 _MAIL: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}")
 
 
 class Recipient(NamedTuple):
-    """Somebody who is told.
+    """A person who is notified.
 
     Attributes:
-        person: The id; for a requester who is not in the directory their user id, an address.
-        is_requester: Whether they have asked for it.
-        is_known: Whether they are in the directory.
-        by: The channels that they or the policy want; empty for the usual one.
-        until_done: Whether they are told, too, when the call is done.
+        person: The id; for a requester who is not in the directory, the user id, which is a mail
+            address.
+        is_requester: Whether the person is the requester.
+        is_known: Whether the person is in the directory.
+        by: The channels that the person or the policy has chosen; empty for the usual one.
+        until_done: Whether the person is also notified when the call is done.
     """
 
     person: str
@@ -72,7 +73,7 @@ class Recipient(NamedTuple):
 
 
 def milestone_of(was: Approval, after: Approval) -> Milestone | None:
-    """Return what a move of an approval means to those who do not decide; None for nothing.
+    """Return the milestone of a move, None if people who do not decide are not notified.
 
     Calls that are decided without asking anybody have no milestones.
     """
@@ -91,12 +92,12 @@ def milestone_of(was: Approval, after: Approval) -> Milestone | None:
 
 
 def is_over(approval: Approval, milestone: Milestone, level_key: str) -> bool:
-    """Say whether something has happened since, so that a milestone is no news any more.
+    """Say whether a milestone is outdated, because the approval has gone on.
 
     Args:
-        approval: As it stands.
-        milestone: What people were to be told about.
-        level_key: The level at which that was; see `Approval.level_key`.
+        approval: The present approval.
+        milestone: The milestone.
+        level_key: The level of the milestone; see `Approval.level_key`.
     """
     gone = approval.state is not State.PENDING or approval.level_key != level_key
     return milestone in _PASSING and gone
@@ -109,17 +110,17 @@ def recipients(
     *,
     domains: Collection[str] = (),
 ) -> tuple[Recipient, ...]:
-    """Return who is told about a milestone, everybody once.
+    """Return the people to notify of a milestone, each once.
 
-    People with a card read it there, and the person who caused it knows. After a rejection the
-    requester is not told of an end besides.
+    People with a card are left out, because the card shows it. So is the person who decided. The
+    result of the call is only announced after an approval.
 
     Args:
-        approval: As it stands after it.
-        milestone: What has happened.
+        approval: The approval after the milestone.
+        milestone: The milestone.
         directory: The people.
-        domains: Where requesters have their addresses who are not in the directory and are told
-            all the same.
+        domains: The mail domains of requesters who are notified although they are not in the
+            directory.
     """
     if approval.since is None:
         return ()
@@ -136,11 +137,11 @@ def recipients(
 
 
 def topics_of(terms: Terms | None, person: Person | None) -> tuple[NotifyOn, ...]:
-    """Return about what somebody is told of what they have asked for.
+    """Return the topics about which a requester is notified.
 
     Args:
-        terms: Those of the approval.
-        person: Who has asked for it, None if they are not in the directory.
+        terms: The terms of the approval.
+        person: The requester, None if they are not in the directory.
     """
     if person is not None and person.notify_requester is not None:
         return person.notify_requester
@@ -181,13 +182,13 @@ def _informed(
 
 
 def _knows(approval: Approval, milestone: Milestone, person: str, directory: Directory) -> bool:
-    """Say whether somebody reads it on a card of their own, or has done it."""
+    """Say whether a person has a card that shows the milestone, or has decided it."""
     decision = approval.decision
     if milestone is Milestone.ENDED and decision is not None and decision.by:
         asked = {decision.by}
     else:
         asked = set()
-    # People with a seat get a card when it is their turn. It may end before, without one.
+    # People with a seat get a card when it is their turn. A decision may come before their turn.
     seats = approval.seats_here if approval.state is State.PENDING else ()
     if any(not one.person and not one.problem for one in approval.asked):
         seats = approval.seats

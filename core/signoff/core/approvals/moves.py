@@ -1,7 +1,7 @@
 """The moves that a person, an operator or the router can make on an approval, as values.
 
-A channel says which move somebody wants; `signoff.broker.decisions.Decisions` makes it. Each move
-is judged of where the approval stands at that moment, and refused by an error of
+A channel says which move a person wants, and `signoff.broker.decisions.Decisions` makes it. Each
+move is checked against the current approval. If it is not allowed, it raises an error of
 `signoff.core.base.errors`.
 """
 
@@ -24,15 +24,15 @@ from signoff.core.directory.people import Directory, Person
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who makes a move, and how the channel has proven it.
+    """Who makes a move, and how the channel has proven their identity.
 
     Attributes:
-        who: A person, an operator, or None where nothing proves who it is.
-        channel: How the move came: ``email``, ``slack``, ``inbox``, ``api``, ``cli``; "" for
+        who: A person, an operator, or None if the identity is not proven.
+        channel: The channel of the move: ``email``, ``slack``, ``inbox``, ``api``, ``cli``; "" for
             Signoff itself.
-        proof: What the audit notes besides, such as the API token or the second factor.
-        assurance: How well it is known who this is.
-        known_as: What stands in the audit where `who` is None.
+        proof: Further details for the audit, such as the API token or the second factor.
+        assurance: How well the identity is proven.
+        known_as: The name in the audit if `who` is None.
     """
 
     who: Who | None
@@ -43,21 +43,21 @@ class Actor:
 
     @property
     def details(self) -> dict[str, JsonValue]:
-        """What the audit notes about the actor with every event."""
+        """The details about the actor that the audit records with every event."""
         channel = {"channel": self.channel} if self.channel else {}
         return {**channel, **self.proof}
 
     @property
     def by(self) -> str:
-        """What stands in the audit, "" where nobody knows who it is."""
+        """The id in the audit, "" if it is not known."""
         return self.who.id if self.who is not None else self.known_as
 
     @property
     def mover(self) -> Who:
-        """Who acts.
+        """The person or operator who acts.
 
         Raises:
-            NotAnApprover: Nothing proves who it is.
+            NotAnApprover: The identity is not proven.
         """
         if self.who is None:
             raise NotAnApprover("Nothing proves whose answer this is.")
@@ -68,7 +68,7 @@ class Actor:
         """The person who acts.
 
         Raises:
-            NotAnApprover: It is an operator, who decides nothing.
+            NotAnApprover: The identity is not proven, or it is an operator, who decides nothing.
         """
         who = self.mover
         if isinstance(who, Operator):
@@ -78,16 +78,16 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What all moves have in common.
+    """The base class of all moves.
 
-    A subclass says what it is; it has no other state than what was wanted.
+    An instance holds only what the person wants.
 
     Attributes:
-        name: What the move is called in the audit.
-        in_time: Whether it has to come before the deadline.
-        announced: Whether others hear of it by the stage `route`, besides by their cards.
-        automatic: Whether Signoff makes it unasked. If it is refused, nobody was refused anything,
-            and the audit notes nothing.
+        name: The name of the move in the audit.
+        in_time: Whether it must come before the deadline.
+        announced: Whether the stage `route` tells other people about it, besides their cards.
+        automatic: Whether Signoff makes it without a person. The audit does not record a refusal
+            of such a move.
     """
 
     name: ClassVar[str]
@@ -97,14 +97,14 @@ class Move:
 
     @property
     def details(self) -> Mapping[str, JsonValue]:
-        """What the audit notes about the move, made or refused."""
+        """The details that the audit records about the move, even if it is refused."""
         return {}
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
-        """Return the approval after this move, and what happened.
+        """Return the approval after this move, and the events.
 
         Raises:
-            ApprovalError: The move is refused; the method of `Approval` says when.
+            ApprovalError: The move is refused; see the function that it calls.
         """
         raise NotImplementedError
 
@@ -114,9 +114,9 @@ class Approve(Move):
     """Approve; see `Approval.approve`.
 
     Attributes:
-        values: For the payload template.
-        reason: In the person's words.
-        together: Whether it is approved together with others, which its policy has to allow.
+        values: The values for the payload template.
+        reason: The reason in the person's own words.
+        together: Whether it is approved together with others, which its policy must allow.
     """
 
     name: ClassVar[str] = "approve"
@@ -126,13 +126,13 @@ class Approve(Move):
 
     @property
     def details(self) -> Mapping[str, JsonValue]:
-        """What the audit notes about the move, made or refused."""
+        """The details that the audit records about the move, even if it is refused."""
         return {"batch": True} if self.together else {}
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
         """Approve."""
         if self.together:
-            # Who may comes first, and then whether together with others.
+            # An error about the person comes before an error about the batch.
             approval.may_decide(actor.person, directory, now=now)
             if not approval.batchable:
                 raise DecisionRefused(
@@ -154,7 +154,7 @@ class Reject(Move):
     """Reject; see `Approval.reject`.
 
     Attributes:
-        reason: In the person's words, for the model.
+        reason: The reason in the person's own words, for the model.
         values: The answer that says no, for a request for input.
     """
 
@@ -235,7 +235,7 @@ class Withdraw(Move):
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Withdraw):
-    """Withdraw a request that needs no answer any more: its session is gone, or went on."""
+    """Withdraw a request that needs no answer any more: its session was deleted or went on."""
 
     automatic: ClassVar[bool] = True
 
@@ -245,7 +245,7 @@ class Claim(Move):
     """Reserve the decision; see `collaboration.claim`.
 
     Attributes:
-        length: For how long; None is as the queue says in which the person is asked.
+        length: How long the claim lasts; None for the default of the person's queue.
     """
 
     name: ClassVar[str] = "claim"
@@ -259,7 +259,7 @@ class Claim(Move):
 
 @dataclass(frozen=True, slots=True)
 class Release(Move):
-    """Give a claim back; see `collaboration.release`."""
+    """Release a claim; see `collaboration.release`."""
 
     name: ClassVar[str] = "release"
     announced: ClassVar[bool] = True
@@ -272,12 +272,12 @@ class Release(Move):
 
 @dataclass(frozen=True, slots=True)
 class Reassign(Move):
-    """Give a place to another person; see `collaboration.reassign`.
+    """Hand over a seat to another person; see `collaboration.reassign`.
 
     Attributes:
-        of: Whose place.
-        to: Who has it from now on.
-        reason: Why.
+        of: The person who has the seat.
+        to: The person who gets it.
+        reason: The reason.
     """
 
     name: ClassVar[str] = "reassign"
@@ -315,7 +315,7 @@ class AskBack(Move):
 
 @dataclass(frozen=True, slots=True)
 class AnswerBack(Move):
-    """Answer, as the requester, what somebody has asked; see `collaboration.answer_back`."""
+    """Answer a question as the requester; see `collaboration.answer_back`."""
 
     name: ClassVar[str] = "answer"
     announced: ClassVar[bool] = True
@@ -328,7 +328,7 @@ class AnswerBack(Move):
 
 @dataclass(frozen=True, slots=True)
 class Comment(Move):
-    """Comment for all who see the card; see `collaboration.comment`."""
+    """Add a comment, which everybody who sees the card can read; see `collaboration.comment`."""
 
     name: ClassVar[str] = "comment"
     announced: ClassVar[bool] = True
@@ -344,8 +344,8 @@ class Extend(Move):
     """Move the deadline; see `collaboration.extend`.
 
     Attributes:
-        by: By how much.
-        reason: Why.
+        by: The time to add.
+        reason: The reason.
     """
 
     name: ClassVar[str] = "extend"
@@ -362,7 +362,7 @@ class Extend(Move):
 
 @dataclass(frozen=True, slots=True)
 class Remind(Move):
-    """Remind those whose answer is awaited; see `collaboration.remind_now`."""
+    """Remind the approvers who have not answered; see `collaboration.remind_now`."""
 
     name: ClassVar[str] = "remind"
     announced: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""The parts of an approval: the call, its origin, who is asked, what people said and did."""
+"""The parts of an approval: the call, its origin, the approvers, and people's moves."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Kind(StrEnum):
     """What is asked for."""
 
     CONFIRMATION = "confirmation"
-    """A yes or a no to a tool call that has not run yet."""
+    """The approval or rejection of a tool call that has not run yet."""
     INPUT = "input"
     """Values for a workflow or a model; its `ToolCall` is the request: message, payload, schema."""
     LONG_RUNNING = "long_running"
-    """The result of a tool call that has begun, and waits for a person's decision."""
+    """The result of a tool call that has started and waits for a person's decision."""
 
 
 class Shown(StrEnum):
-    """How much of a call a channel has shown to somebody."""
+    """How much of a call a channel has shown to a person."""
 
     UNKNOWN = ""
     """The channel does not say, or the card is not known to be delivered."""
     COMPLETE = "complete"
-    """All of it could be read there before a yes."""
+    """The person could read all of it there before approving."""
     CUT = "cut"
-    """Some of it was cut, folded or left out: a yes is possible elsewhere only."""
+    """Some of it was cut, folded or left out: an approval is only possible elsewhere."""
 
 
 class ToolCall(Value):
@@ -78,13 +78,13 @@ class Origin(Value):
         invocation: The invocation id, which the answer must carry.
         confirmation: The id of the FunctionCall to answer: of the request for a confirmation or
             for input, or of the long-running call itself.
-        again: How many times this call was asked about before, because it was in doubt.
+        again: How many times people were asked about this call before because it was in doubt.
         nth: How many requests with this id came before it in the session: the nodes of a
             workflow ask under the same id each time they run.
-        expired: How many times this call was asked about before, and the yes expired.
-        made: The digest of the call in the session, where the approval is about another one: code
+        expired: How many earlier approvals of this call expired or became void.
+        made: The digest of the call in the session, if the approval is about another call: code
             is suspended at a call inside of it, or a callback has changed its arguments before
-            the tool got them. "" where it is about the call in the session itself.
+            the tool got them. "" if it is about the call in the session itself.
     """
 
     run: str
@@ -104,20 +104,19 @@ class Asked(Value):
     """One person who is asked through one channel, and how the delivery went.
 
     Attributes:
-        person: The id of the person; "" for a place where all who are asked see the card, such as
-            a Slack channel.
-        channel: ``email``, ``slack``, or the name of a channel of one's own.
-        address: Where to, in the channel's terms.
-        receipt: What the channel returned, "" until it is delivered.
-        problem: Why it could not be delivered, "" while it may still be.
-        away: What an out-of-office reply to the card said, "" where none came.
-        copy_state: What became of the card since, where the channel can say: ``reconciled``,
-            ``updated``, ``lost``.
-        copies: Receipts of further copies, which a delivery whose answer was lost has left, or an
+        person: The id of the person; "" for a common card, such as in a Slack channel.
+        channel: ``email``, ``slack``, or the name of a custom channel.
+        address: The recipient, in the format of the channel.
+        receipt: The receipt from the channel, "" until the card is delivered.
+        problem: Why the card could not be delivered, "" if there is no problem.
+        away: The text of an out-of-office reply to the card, "" if none came.
+        copy_state: The state of the card after its delivery, if the channel reports one:
+            ``reconciled``, ``updated``, ``lost``.
+        copies: Receipts of further copies: from a delivery whose confirmation was lost, or from an
             earlier level at which the same person was asked.
-        level_key: The level at which this was asked; see `Approval.level_key`.
+        level_key: The level of the card; see `Approval.level_key`.
         shown: How much of the call the card shows.
-        bundle: The id of the bundle that lists it in the place of a card of its own, "" for none.
+        bundle: The id of the bundle that lists the approval instead of a card, "" for none.
     """
 
     model_config = BY_NAME_OR_ALIAS
@@ -136,20 +135,20 @@ class Asked(Value):
 
     @property
     def key(self) -> str:
-        """Who this is, among those who are asked through one channel."""
+        """The key that identifies the recipient within the channel."""
         return self.person or f"#{self.address}"
 
     def is_for(self, people: Collection[str], level_key: str) -> bool:
-        """Say whether it asks one of these people, or all who are asked at this level."""
+        """Say whether the card is for one of these people, or is the common card of this level."""
         return self.person in people if self.person else self.level_key == level_key
 
 
 class Report(Value):
-    """What a program said came of a call.
+    """A program's report of the result of a call.
 
     Attributes:
-        succeeded: Whether the call did what it was to do.
-        note: In the program's words, "" where it said none.
+        succeeded: Whether the call succeeded.
+        note: The note of the program, "" for none.
         at: When it was reported (UTC).
     """
 
@@ -159,22 +158,22 @@ class Report(Value):
 
 
 class Program(Value):
-    """The request of a program, which runs the call itself: see the Agent Approval Protocol.
+    """The request of a program that runs the call itself; see the Agent Approval Protocol.
 
     Attributes:
-        instance: The id of the instance that asks (a UUID), "" where it is not notified.
+        instance: The id of the instance that asks (a UUID), "" if it is not notified.
         request: The id of the request in the protocol (a UUID).
-        tool: The tool, as the program calls it.
-        server: The MCP server that has the tool, "" where none was named.
-        arguments: The arguments as they were sent: JSON text with the very digits of its numbers.
-        context: What the program said of its circumstances (JSON text), "" where nothing.
-        reasoning: What the agent said, None where nothing was sent.
-        timeout: The time for a decision, as it was asked for: ``30m``.
-        until: From when on it cannot be decided any more (UTC).
-        valid_for: How long a yes is good for whose policy does not say.
-        consumed_by: The SHA-256 of the key with which the call was started, "" until it is.
-        consumed_at: When it was started (UTC).
-        report: Its result; None until it is reported.
+        tool: The name of the tool in the program.
+        server: The MCP server of the tool, "" if none was named.
+        arguments: The arguments as they were sent: JSON text with the original digits of numbers.
+        context: The context that the program sent (JSON text), "" for none.
+        reasoning: The reasoning of the agent, None if none was sent.
+        timeout: The requested time for a decision: ``30m``.
+        until: The time after which it cannot be decided any more (UTC).
+        valid_for: How long an approval is valid if the policy does not say.
+        consumed_by: The SHA-256 of the key with which the call was started, "" before the start.
+        consumed_at: When the call was started (UTC).
+        report: The reported result, None before the report.
     """
 
     instance: str
@@ -192,7 +191,7 @@ class Program(Value):
     report: Report | None = None
 
     def not_started(self, until: datetime) -> Program:
-        """Return the request as if its call had not been started; it can be decided until then."""
+        """Return the request without the start of its call, with another end of its window."""
         update = {"consumed_by": "", "consumed_at": None, "report": None, "until": until}
         return self.model_copy(update=update)
 
@@ -201,15 +200,16 @@ class Decision(Value):
     """The decision that ended an approval.
 
     Attributes:
-        by: The id of the person, or "" when the deadline or the requester ended it.
-        at: When (UTC).
-        channel: How it came: ``email``, ``cli``, ...
-        reason: In the person's own words.
-        payload: The values for the tool, following the payload template; None where there is none.
-            For a request for input: the answer, as its schema wants it.
+        by: The id of the person, or "" if the deadline or the requester ended it.
+        at: When it was made (UTC).
+        channel: The channel of the decision: ``email``, ``cli``, ...
+        reason: The reason in the person's own words.
+        payload: The values for the tool, by the payload template; None if there is no template. For
+            a request for input: the answer, by its schema.
         proposal: For a rejection with a proposal: the arguments of the proposed call.
-        first_step: The channel of the first step, where it took two; "" where it took one.
-        grant: The id of the grant that it follows from; "" where the person was asked.
+        first_step: The channel of the first step if there were two; else "".
+        grant: The id of the grant that decided it, "" if no grant did.
+        covers: Whether the person's limits cover the values that they entered for arguments.
     """
 
     by: str = ""
@@ -220,16 +220,17 @@ class Decision(Value):
     proposal: dict[str, JsonValue] | None = None
     first_step: str = ""
     grant: str = ""
+    covers: bool = True
 
 
 class Glass(Value):
-    """That somebody whom the policy names has broken the glass; see `Approval.break_glass`.
+    """An emergency override by a person whom the policy names; see `Approval.break_glass`.
 
     Attributes:
         by: The id of the person.
         at: When (UTC).
-        channel: How it came.
-        reason: In their words.
+        channel: The channel of the override.
+        reason: The reason in the person's own words.
         despite: The ids of the freezes that do not stop this call.
     """
 
@@ -241,18 +242,18 @@ class Glass(Value):
 
 
 class Assurance(StrEnum):
-    """How well it is known who makes a move, when they make it."""
+    """How well the identity of the person who makes a move is proven."""
 
     ACCOUNT = "account"
-    """By an account alone: a mailbox, a Slack user, an API token, a session of the page."""
+    """Only by an account: a mailbox, a Slack user, an API token, a session of the page."""
     SECOND_FACTOR = "second_factor"
-    """A second factor was given for this very move."""
+    """By a second factor for this move."""
     TERMINAL = "terminal"
-    """Somebody at the terminal of the installation, who can enrol anybody."""
+    """By access to the terminal of the installation, where anybody can be enrolled."""
 
     @property
     def gives_away(self) -> bool:
-        """Whether it is enough to give away a decision that takes a second factor."""
+        """Whether it suffices to hand over a decision that needs a second factor."""
         return self is not Assurance.ACCOUNT
 
 
@@ -278,17 +279,17 @@ class Claim(Value):
 
 
 class Sort(StrEnum):
-    """What a comment is."""
+    """The kind of a comment."""
 
     COMMENT = "comment"
     QUESTION = "question"
-    """To the requester."""
+    """A question to the requester."""
     ANSWER = "answer"
-    """Of the requester."""
+    """The requester's answer to a question."""
 
 
 class Comment(Value):
-    """A remark that everybody sees who sees the card.
+    """A comment, which everybody who sees the card can read.
 
     Attributes:
         by: The id of the person.
@@ -307,12 +308,12 @@ class Extension(Value):
     """Time that was added to a deadline.
 
     Attributes:
-        by: Who added it.
+        by: The id of the person or operator who added it.
         at: When (UTC).
-        more: How much.
-        reason: Why.
-        level: The index of the level that it was added to.
-        round: How often the levels had been gone through then.
+        more: The time that was added.
+        reason: The reason.
+        level: The index of the level.
+        round: The number of earlier rounds through the levels.
     """
 
     by: str
@@ -331,7 +332,7 @@ class Handover(Value):
         to: The id of the person who has it now.
         by: The id of the person who handed it over: `of`, or an operator.
         at: When (UTC).
-        reason: Why.
+        reason: The reason.
     """
 
     of: str
@@ -342,28 +343,28 @@ class Handover(Value):
 
 
 def mark_of(step: Decision) -> str:
-    """Return what stands for a first step in a form: 32 letters and digits.
+    """Return the mark of a first step for a form: 32 letters and digits.
 
-    People confirm what they were shown: another answer that came meanwhile has another mark.
+    It ensures that people confirm what they were shown, because a newer answer has another mark.
     """
     return hashlib.sha256(step.model_dump_json().encode()).hexdigest()[:32]
 
 
 def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], level_key: str) -> tuple[Asked, ...]:
-    """Return who is asked once the cards of a level are delivered too.
+    """Return all cards of an approval, with those of a new level.
 
-    People who were asked before by the same channel get another card; the receipt of the first one
-    is kept among the copies.
+    People who were asked before in the same channel get a new card; the receipt of the old one is
+    kept among the copies.
 
     Args:
-        asked: Who was asked before.
-        fresh: Who is asked now.
-        level_key: The level of the fresh ones; see `Approval.level_key`.
+        asked: The earlier cards.
+        fresh: The cards of the new level.
+        level_key: The new level; see `Approval.level_key`.
     """
     cards = {(one.key, one.channel): one for one in asked}
     for one in fresh:
         was = cards.get((one.key, one.channel))
-        # A bundle is no card of this approval: the others stay listed when it ends.
+        # A bundle also lists other approvals, so it is not a copy of this approval's card.
         card = was.receipt if was is not None and not was.bundle else ""
         copies = (*was.copies, *filter(None, [card])) if was is not None else ()
         cards[one.key, one.channel] = one.model_copy(
@@ -373,7 +374,7 @@ def with_cards(asked: Sequence[Asked], fresh: Sequence[Asked], level_key: str) -
 
 
 def words_of(said: str, longest: int = LONGEST_TEXT) -> str:
-    """Return what somebody has said as it is kept: the rest is left out."""
+    """Return a text as it is stored, cut to a length."""
     text = said.encode("utf-8", "replace").decode().strip()
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

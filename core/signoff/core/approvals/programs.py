@@ -1,7 +1,7 @@
-"""Requests of programs that run their calls themselves, as the Agent Approval Protocol has them.
+"""Requests of programs that run their calls themselves; see the Agent Approval Protocol.
 
-Such a call is started when the program consumes its approval, which it can do once, and finished
-when it reports the result. Started and not reported, it is in doubt.
+Such a call starts when the program consumes its approval, which is possible once. It is finished
+when the program reports the result. If the program does not report in time, the call is in doubt.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def request_id(instance: str, key: str) -> str:
 
 
 def origin_of(instance: str, request: str, *, app: str, agent: str, user: str) -> Origin:
-    """Return where the call of a request comes from.
+    """Return the origin of a request's call.
 
-    The id of its approval follows from it, so that the same request is the same approval.
+    The id of the approval is derived from it, so that a repeated request opens no second approval.
     """
     short = uuid.UUID(request).hex
     return Origin(
@@ -49,7 +49,7 @@ def origin_of(instance: str, request: str, *, app: str, agent: str, user: str) -
 
 
 def run_of(approval: Approval) -> Run:
-    """Return the run of a program's request, which waits for its approval alone."""
+    """Return the run of a program's request, which waits for this approval only."""
     origin = approval.origin
     return Run(
         id=origin.run,
@@ -70,7 +70,7 @@ def permission(approval: Approval) -> tuple[Program, datetime | None]:
     """Return the request of a program, and until when its call may be started (UTC).
 
     Raises:
-        NotStartable: It is not a program's.
+        NotStartable: The approval does not belong to a program.
     """
     program = approval.program
     if program is None:
@@ -79,12 +79,12 @@ def permission(approval: Approval) -> tuple[Program, datetime | None]:
 
 
 def consume(approval: Approval, *, by: str, key: str, now: datetime) -> Moved:
-    """Start the call: it counts as started from now on, and can be started once.
+    """Start the call, which is possible once.
 
     Args:
         approval: The approval.
         by: Who starts it, for the audit.
-        key: The idempotency key: the same one gets the same answer.
+        key: The idempotency key; repeating it gives the same answer.
         now: The present.
 
     Raises:
@@ -113,10 +113,10 @@ def consume(approval: Approval, *, by: str, key: str, now: datetime) -> Moved:
 
 
 def report(approval: Approval, *, by: str, succeeded: bool, note: str, now: datetime) -> Moved:
-    """Note the result of the call, also if it was in doubt by then.
+    """Record the result of the call, even if it is in doubt.
 
     Raises:
-        ReportRefused: It was not started, or something else was reported before.
+        ReportRefused: It was not started, or another result was reported before.
     """
     program = approval.program
     if program is None or not program.consumed_by:
@@ -137,7 +137,7 @@ def report(approval: Approval, *, by: str, succeeded: bool, note: str, now: date
 
 
 def doubt(approval: Approval, *, now: datetime) -> Moved:
-    """Put the call in doubt, if it was started and nothing was reported; see `report`."""
+    """Put the call in doubt if it was started and no result was reported; see `report`."""
     if approval.program is None or approval.handoff is not Handoff.STARTED:
         return approval, ()
     why = (
@@ -156,7 +156,7 @@ def waits_again(run: Run, approvals: Sequence[str]) -> Run:
 
 
 def note_of(approval: Approval) -> str:
-    """Return what the program is told about the decision, "" where nothing was said."""
+    """Return the note about the decision for the program, "" if there is none."""
     decision = approval.decision
     if decision is None:
         return ""
@@ -186,11 +186,11 @@ class Consume(Move):
 
 @dataclass(frozen=True, slots=True)
 class ReportOutcome(Move):
-    """Note the result of the call of a program; see `report`.
+    """Record the result of the call of a program; see `report`.
 
     Attributes:
-        succeeded: Whether it did what it was to do.
-        note: In the program's words, "" for none.
+        succeeded: Whether the call succeeded.
+        note: The note of the program, "" for none.
     """
 
     name: ClassVar[str] = "report"
@@ -199,14 +199,14 @@ class ReportOutcome(Move):
     note: str = ""
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
-        """Note it."""
+        """Record it."""
         note = self.note
         return report(approval, by=actor.by, succeeded=self.succeeded, note=note, now=now)
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel(Move):
-    """Withdraw the request of a program, as the program; repeated, it changes nothing."""
+    """Withdraw the request of a program, as the program. Repeating it changes nothing."""
 
     name: ClassVar[str] = "cancel"
     in_time: ClassVar[bool] = False

@@ -1,7 +1,8 @@
-"""What a receipt states about a decision: the payload of a signed statement (RFC 7515).
+"""The payload of a receipt: a signed statement about a decision (RFC 7515).
 
-A receipt is signed by the process that decides, and verified by the one that runs the tool. What it
-states follows from the approval alone, so an approval that was changed since does not fit it.
+The process that decides signs the receipt, and the process that runs the tool verifies it. The
+statement is derived from the approval alone, so it does not match an approval that was changed
+later.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from signoff.core.payloads.digest import require_canonical
 ISSUER: Final = "signoff"
 
 DECIDED: Final = frozenset({State.APPROVED, State.REJECTED})
-"""The states that take a receipt: both give the agent what somebody has said. The other ends give
-it nothing, and a worker may bring them about."""
+"""The states that need a receipt, because they pass a person's decision to the agent. The other
+final states pass no decision, and a worker may set them."""
 
 
 def statement(approval: Approval) -> dict[str, JsonValue]:
-    """Return what a receipt states about an approval that was decided.
+    """Return the statement of a receipt about a decided approval.
 
-    Texts that people wrote and values are there by their hash: a receipt goes to others.
+    It has only hashes of values and of texts that people wrote, because receipts are passed on.
     """
     decision, terms, origin = approval.decision, approval.terms, approval.origin
     said: dict[str, JsonValue] = {
@@ -73,15 +74,15 @@ def claims(
     """Return the payload of a receipt.
 
     Args:
-        approval: As it was decided.
-        proof: How it is known who decided: what the audit notes of it.
-        entry: The SHA-256 of the audit's entry about the decision, of which its link is made.
+        approval: The decided approval.
+        proof: The audit's details about how the identity of the person was proven.
+        entry: The SHA-256 of the audit entry about the decision, from which its link is computed.
     """
     return {**statement(approval), "proof": dict(proof), "entry": entry}
 
 
 def why_not_about(approval: Approval, said: Mapping[str, object]) -> str:
-    """Say why a receipt is not about an approval as it stands; "" where it is."""
+    """Return why a receipt does not match the present approval, "" if it does."""
     if approval.id != approval_id(approval.origin):
         return "its id does not belong to its session and call"
     if approval.digest != approval.digest_of(approval.call.name, approval.call.args):

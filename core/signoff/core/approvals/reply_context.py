@@ -1,4 +1,4 @@
-"""What is known about an approval, for reading a reply to it."""
+"""The context of an approval that is needed to read a reply to it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from signoff.core.replies.text import Names, ReplyContext
 
 
 def context_of(approval: Approval, person: Person, directory: Directory) -> ReplyContext:
-    """Return what is known about an approval that somebody replies to.
+    """Return the context for reading a person's reply to an approval.
 
-    Without a payload template the arguments of the call are what a reply may name: other values for
-    them are a proposal, which `answers.meaning_of_yes` tells from an approval.
+    Without a payload template, a reply may name the arguments of the call. Other values for them
+    are a proposal; `answers.meaning_of_yes` distinguishes it from an approval.
     """
     origin, call = approval.origin, approval.call
     template = template_of(approval.kind, call, approval.template)
     proposes = template is None and approval.kind is not Kind.INPUT and bool(call.args)
     fields = dict(call.args) if proposes else template
     if isinstance(fields, dict):
-        # What is hidden cannot be changed, and no example may name it.
+        # People cannot change hidden fields, and examples must not name them.
         fields = {name: one for name, one in fields.items() if name not in approval.fixed}
     requester = directory.find(origin.user)
     return ReplyContext(

@@ -1,4 +1,4 @@
-"""One run of an agent: from a message to the agent's last word, with pauses in between."""
+"""One run of an agent, from the user's message to the agent's last message, with its pauses."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 """No control characters: NUL separates the parts of index entries and of lease keys."""
 
 WHOLE_APP = "*"
-"""Stands for all tools of an app, where a run says what it is held at."""
+"""The value of `Run.held` that stands for all tools of an app."""
 
 _NAMESPACE = uuid.UUID("6c7a8b0e-6d0a-5b0e-9f6a-7369676e6f66")
 
 
 class Watch(StrEnum):
-    """How somebody looks on while a run takes its turns; false where nobody does."""
+    """How a person watches a run; false if nobody does."""
 
     NO = ""
     EVENTS = "events"
-    """The events of its turns are shown as they come."""
+    """The person sees the events of the run as they come."""
     WORDS = "words"
-    """The model is asked to stream, and what it has said so far is shown too."""
+    """The model streams its text, and the person sees the partial text too."""
 
 
 class RunState(StrEnum):
     """The state of a run."""
 
     QUEUED = "queued"
-    """Its message waits for a worker, or a worker is at it."""
+    """Its message waits for a worker, or a worker is running it."""
     PAUSED = "paused"
     """It waits for at least one approval."""
     ANSWERED = "answered"
-    """It has answers to go on with; a worker resumes it, or will."""
+    """It has answers to continue with; it waits for a worker, or a worker is resuming it."""
     COMPLETED = "completed"
     FAILED = "failed"
     IN_DOUBT = "in_doubt"
@@ -55,7 +55,7 @@ RUN_TRANSITIONS: Mapping[RunState, frozenset[RunState]] = {
     RunState.ANSWERED: frozenset(
         {
             RunState.PAUSED,
-            # More answers have come while it was resumed with the first.
+            # More answers came while it was resumed with the first ones.
             RunState.ANSWERED,
             RunState.COMPLETED,
             RunState.FAILED,
@@ -80,17 +80,17 @@ class Run(Value):
         state: See `RUN_TRANSITIONS`.
         submitted_at: When (UTC).
         pause: How many times it has paused.
-        approvals: The approvals of the present pause.
-        waiting: Those that are pending.
+        approvals: The ids of the approvals of the present pause.
+        waiting: The ids of those that are pending.
         text: The agent's last message.
         problem: Why it failed or is in doubt, in words.
-        trace: The W3C trace id (32 hex digits) that all its log lines carry.
-        traceparent: The context of its submission (W3C Trace Context), "" where nothing is traced.
-        watched: Whether somebody looks on, and at what.
-        outside: Whether a program runs what it asks for: then nothing is started or resumed, and it
-            has ended with the decision.
-        held: The tool at which a freeze holds it, `WHOLE_APP` where it holds all of the app, ""
-            while nothing does.
+        trace: The W3C trace id (32 hex digits) in all its log lines.
+        traceparent: The trace context of its submission (W3C Trace Context), "" without tracing.
+        watched: Whether and how a person watches it.
+        outside: Whether a program runs the call. Then Signoff starts and resumes nothing, and the
+            run ends with the decision.
+        held: The tool at which a freeze holds it, `WHOLE_APP` if the freeze is for the whole app,
+            "" if it is not held.
         version: Counts the commits.
     """
 
@@ -117,7 +117,7 @@ class Run(Value):
     def invocation(self) -> str:
         """The ADK invocation id of this run.
 
-        It is a function of the run's id: a worker that takes the run up again continues the same
+        It is derived from the run's id: a worker that takes over the run continues the same
         invocation, and ADK does not append the user's message a second time.
         """
         return f"e-{uuid.uuid5(_NAMESPACE, self.id)}"
@@ -127,14 +127,14 @@ class Run(Value):
         return (self.note(What.SUBMITTED, now=self.submitted_at, by=self.user),)
 
     def paused(self, approvals: Iterable[str], *, decided: Iterable[str] = ()) -> Self:
-        """Wait for these approvals.
+        """Pause until these approvals are decided.
 
         Args:
-            approvals: Those of the pause that nobody has decided.
-            decided: Those of the same pause that are decided already.
+            approvals: The ids of the pending approvals of the pause.
+            decided: The ids of approvals of the same pause that are decided already.
 
         Raises:
-            IllegalMove: There are none to wait for, or the run does not run.
+            IllegalMove: There are no pending approvals, or the run is not running.
         """
         ids = tuple(dict.fromkeys(approvals))
         if not ids:
@@ -144,11 +144,11 @@ class Run(Value):
         )
 
     def answered(self, approval: str, *, each: bool = False) -> Self:
-        """Take one decided approval off the list; the last one makes the run ready to resume.
+        """Record that an approval is decided; after the last one the run is ready to resume.
 
         Args:
-            approval: Its id.
-            each: Whether this one makes it ready although others still wait.
+            approval: The id of the approval.
+            each: Whether the run is ready to resume even if other approvals are still pending.
 
         Raises:
             IllegalMove: The run does not wait for it.
@@ -163,7 +163,7 @@ class Run(Value):
         return self._to(RunState.ANSWERED, waiting=waiting)
 
     def goes_on(self, decided: Iterable[str], waiting: Iterable[str]) -> Self:
-        """Be resumed once more, with answers that came while it was resumed with others."""
+        """Resume once more, with answers that came while the run was resumed with others."""
         left = tuple(waiting)
         return self._to(
             RunState.ANSWERED, approvals=(*decided, *left), waiting=left, pause=self.pause + 1
@@ -172,7 +172,7 @@ class Run(Value):
     def completed(
         self, text: str, *, now: datetime, why: str = ""
     ) -> tuple[Self, tuple[Event, ...]]:
-        """End with the agent's last word; `why` says what it leaves behind, if anything."""
+        """End with the agent's last message; `why` says what is left unfinished, if anything."""
         run = self._to(RunState.COMPLETED, text=text)
         return run, (self.note(What.COMPLETED, now=now, by="worker", why=why),)
 
@@ -182,7 +182,7 @@ class Run(Value):
         return run, (self.note(What.FAILED, now=now, by="worker", why=problem),)
 
     def in_doubt(self, problem: str) -> Self:
-        """End here: a tool may or may not have run, and a person has to look."""
+        """End in doubt: a tool may or may not have run, and a person has to look."""
         return self._to(RunState.IN_DOUBT, problem=problem)
 
     def hold(
@@ -198,7 +198,7 @@ class Run(Value):
         return not RUN_TRANSITIONS[self.state]
 
     def note(self, what: What, *, now: datetime, by: str, why: str = "") -> Event:
-        """Return an event about this run; the run stays as it is."""
+        """Return an event about this run. The run does not change."""
         return Event(what=what, at=now, run=self.id, by=by, why=why)
 
     def _to(self, state: RunState, **update: object) -> Self:
@@ -208,5 +208,5 @@ class Run(Value):
 
 
 def run_diagram() -> str:
-    """Return the life of a run as a Mermaid state diagram."""
+    """Return the states of a run as a Mermaid state diagram."""
     return steps_diagram(RunState.QUEUED, RUN_TRANSITIONS)

@@ -1,4 +1,4 @@
-"""Voting: what a vote is, how many approvals a level needs, and whose answer is awaited."""
+"""Voting: the votes, the number of approvals that a level needs, and the awaited approvers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.core.payloads.digest import digest
 from signoff.core.policies.levels import STAYS, Asking, Order, Quorum, Seat, Verdict
 from signoff.core.policies.policy import Terms
 
-# Not validated, which would have its validator built in every process.
+# It is not validated, because that would build its validator in every process.
 _NOBODY = Asking.model_construct()
 
 
@@ -29,8 +29,8 @@ class Vote(Value):
     Attributes:
         stands_for: The id of the person whose seat it fills.
         level: The index of the level at which it was given.
-        round: How often the levels had been gone through then.
-        verdict: A yes or a no.
+        round: The number of earlier rounds through the levels.
+        verdict: Approve or reject.
         decision: Who gave it, when, how and with which values.
     """
 
@@ -48,7 +48,7 @@ class Vote(Value):
     @model_validator(mode="before")
     @classmethod
     def _as_stored_before(cls, data: object) -> object:
-        """Read a vote of the release before, which kept the fields of its decision as its own."""
+        """Read a vote of the last release, which had the fields of its decision on the vote."""
         if not isinstance(data, dict) or "decision" in data:
             return data
         own = {name: one for name, one in data.items() if name in cls.model_fields}
@@ -60,9 +60,10 @@ class Panel:
     """A group that has to approve.
 
     Attributes:
-        people: The ids of those who are in it.
+        people: The ids of its people.
         quorum: How many of them have to approve.
-        places: How many places they fill, where some of them share one; None where nobody does.
+        places: The number of places that they fill, which is smaller than the number of people if
+            some share a place. None means a place for each person.
     """
 
     people: tuple[str, ...]
@@ -71,7 +72,7 @@ class Panel:
 
     @property
     def need(self) -> int:
-        """How many yeses it takes."""
+        """How many approvals the group needs."""
         people = len(self.people) if self.places is None else self.places
         quorum = self.quorum
         match quorum:
@@ -80,7 +81,7 @@ class Panel:
             case "majority":
                 wanted = people // 2 + 1
             case str():
-                # Rounded up: 50% of three are two.
+                # Rounded up: 50% of three people are two.
                 wanted = -(-people * int(quorum.removesuffix("%")) // 100)
             case _:
                 wanted = quorum
@@ -89,7 +90,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """The state of the vote at a level. Everybody counts once, with any number of seats.
+    """The state of the vote at a level. A person counts once, even with several seats.
 
     Attributes:
         rules: How the level asks.
@@ -97,10 +98,10 @@ class Ballot:
         stay: The ids of the people of earlier levels who may still answer here.
         votes: The answers that count here, at most one from each person.
         at_least: The least number of approvals, whatever the quorum says.
-        groups: The groups that all have to approve, where there are any. People in several groups
-            count in each; people of an earlier level count in none.
-        shared: People who share one place, because somebody went away and others stand in: the
-            first of them who answers fills it.
+        groups: The groups, which must all approve; empty without groups. People in several groups
+            count in each of them. People of an earlier level do not count in any.
+        shared: People who share one place, because one of them is absent and the others are
+            delegates. The first of them who answers fills the place.
     """
 
     rules: Asking
@@ -148,9 +149,9 @@ class Ballot:
         return not self.can_reach(one for one in (*self.own, *self.stay) if one not in against)
 
     def can_reach(self, people: Iterable[str]) -> bool:
-        """Say whether it would be approved if all of these said yes.
+        """Say whether the level would approve if all of these people approved.
 
-        One of an earlier level may still help, and never stands in the way.
+        People of an earlier level can add approvals, but do not raise the number that is needed.
         """
         able = {*people}
         if any(len(self._places(able & {*one.people})) < one.need for one in self.groups):
@@ -160,7 +161,7 @@ class Ballot:
 
     @property
     def filled(self) -> frozenset[str]:
-        """The ids of the people whose place somebody else has filled by an answer."""
+        """The ids of the people whose place another person has filled by answering."""
         said = {vote.by for vote in self.votes}
         return frozenset(
             one for place in self.shared if place & said for one in place if one not in said
@@ -168,7 +169,7 @@ class Ballot:
 
     @property
     def answering(self) -> tuple[str, ...]:
-        """The ids of the people who may answer now; an answer may be changed."""
+        """The ids of the people who may answer now. People may change their answers."""
         said, filled = {vote.by for vote in self.votes}, self.filled
         own = self.own
         if self.rules.order is Order.SEQUENCE:
@@ -185,7 +186,7 @@ class Ballot:
         return tuple(one for one in self.answering if one not in said)
 
     def _beside(self, person: str) -> frozenset[str]:
-        """Return the ids of those who share a place with somebody, who is one of them."""
+        """Return the ids of the people who share a place with a person, including the person."""
         places = (one for one in self.shared if person in one)
         return next(places, frozenset({person}))
 
@@ -195,7 +196,7 @@ class Ballot:
 
 
 def stands_for(person: str, seats: Sequence[Seat]) -> str:
-    """Return whose seat a person's answer fills: their own before that of somebody absent."""
+    """Return whose seat a person's answer fills: their own seat before one that they represent."""
     mine = [seat.stands_for for seat in seats if seat.person == person]
     return person if person in mine or not mine else mine[0]
 
@@ -203,16 +204,16 @@ def stands_for(person: str, seats: Sequence[Seat]) -> str:
 def require_same_values(
     said: Decision, votes: Iterable[Vote], directory: Directory, *, hide: Sequence[str] = ()
 ) -> None:
-    """Refuse an approval with other values than those of an approval that stands.
+    """Refuse an approval whose values differ from those of earlier approvals.
 
     Args:
-        said: The approval.
-        votes: Those that stand.
+        said: The new approval.
+        votes: The earlier votes.
         directory: The people.
-        hide: The fields whose values nobody is shown.
+        hide: The fields whose values are hidden.
 
     Raises:
-        PayloadError: The values differ; the message names both.
+        PayloadError: The values differ; the message names both, except for hidden ones.
     """
     if said.proposal is not None:
         return
@@ -237,9 +238,9 @@ def require_same_values(
 
 
 def _difference(mine: JsonValue, theirs: JsonValue) -> tuple[str, str, str]:
-    """Return where two payloads differ: the field, what one has there, and what the other has.
+    """Return the first field in which two payloads differ, and the line of each for that field.
 
-    Each as a line that an answer could have: ``days: 3``. The field is "" where it is the whole.
+    A line looks as in an answer: ``days: 3``. The field is "" if the payloads are not objects.
     """
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for key in {**theirs, **mine}:
@@ -269,10 +270,10 @@ def count(
 
     Args:
         terms: The rules; None before the approval is routed.
-        here: The index of the level, and how often the levels have been gone through.
+        here: The index of the level, and the round.
         seats: The seats of this level and of earlier ones.
         votes: The votes of all levels, at most one for each person and phase.
-        own: The ids of the people who are asked, where there are no seats.
+        own: The ids of the people who are asked, if there are no seats.
     """
     level = here[0]
     stays = terms is not None and terms.stays(level)
@@ -311,7 +312,10 @@ def _panel(seats: Sequence[Seat], quorum: Quorum) -> Panel:
 
 
 def _shared(seats: Sequence[Seat]) -> tuple[frozenset[str], ...]:
-    """Return the people who share a place; everybody with two places of one level fills both."""
+    """Return the groups of people who share a place.
+
+    A person with two places at one level fills both.
+    """
     if len(seats) < 2:
         return ()
     places: dict[tuple[int, int, str], set[str]] = {}

@@ -1,4 +1,4 @@
-"""Letters that look like other letters: which words pretend to be written in another script.
+"""Finds lookalikes: words whose letters look like those of another script.
 
 The pairs are the single letters of Unicode Technical Standard 39 (confusables.txt, 15.1) that look
 like an ASCII letter or digit, of the scripts that people and attackers have on a keyboard. Left out
@@ -33,7 +33,7 @@ _RANGES: Final = {
     "Warang Citi": "\U000118a0-\U000118ff",
     "Indic": "\u0900-\u0eff\u1000-\u109f",
 }
-"""The scripts that have letters like those of ASCII; of India and its neighbours it is digits."""
+"""The scripts with letters that look like ASCII; the Indic scripts have such digits."""
 
 _PAIRS: Final = (
     # Greek
@@ -56,39 +56,37 @@ _LOOKS_LIKE: Final = {
 }
 
 _IN_LATIN: Final = frozenset("вгикмнптшь")
-"""Cyrillic letters that pass for Latin ones inside of a Latin word, and nowhere else."""
+"""Cyrillic letters that only look Latin inside a Latin word."""
 
 _NEVER_LATIN: Final = frozenset(
     {"Coptic", "Cherokee", "Canadian", "Runic", "Tifinagh", "Lisu"}
     | {"Old Italic", "Deseret", "Osage", "Warang Citi"}
 )
-"""Scripts of which no letter stands in a Latin word for an ordinary reason."""
+"""Scripts whose letters have no ordinary use in a Latin word."""
 
 _SYMBOLS: Final = frozenset("αγρσνυ")
-"""Greek letters that stand alone in formulas, and are no words."""
+"""Greek letters that occur alone in formulas and are not words."""
 
-_SCRIPTS: Final = {name: re.compile(f"[{marks}]") for name, marks in _RANGES.items()}
+_SCRIPTS: Final = {name: f"[{marks}]" for name, marks in _RANGES.items()}
 _PHONETIC: Final = "ɑɡɩɪɯʋʏɣᴀ-ᴢꞙꬲꬵꬽꭇꭈꭎꭒꭚ"
-"""Latin letters of phonetic alphabets; the dotless ı is Turkish, and stays."""
+"""Latin letters of phonetic alphabets, without the dotless ı, which is Turkish."""
 
 _FONTS: Final = "\U0001d400-\U0001d7ff"
 """Mathematical alphanumerics: ASCII in the shapes of bold, italic or monospaced fonts."""
 
 _WIDE: Final = "\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\u2160-\u217f"
-"""Full-width letters and Roman numerals: ordinary in a word of their own, not inside of another."""
+"""Full-width letters and Roman numerals: ordinary in a separate word, but not inside another."""
 
 _SIGNS: Final = "\u2024\u2044\u2215\u2236\u29f8\ua789"
-"""What looks like the dot, the slash and the colon of an address."""
+"""Characters that look like the dot, the slash and the colon of an address."""
 
 _DIGITS: Final = "\u0660-\u0669\u06f0-\u06f9"
-"""Arabic digits: strange beside ASCII ones in the same number alone."""
+"""Arabic digits: only suspicious in one number together with ASCII digits."""
 
-_CANDIDATE: Final = re.compile(
-    f"[{''.join(_RANGES.values())}{_PHONETIC}{_FONTS}{_WIDE}{_SIGNS}{_DIGITS}]"
-)
+_CANDIDATE: Final = f"[{''.join(_RANGES.values())}{_PHONETIC}{_FONTS}{_WIDE}{_SIGNS}{_DIGITS}]"
 _IN_A_FONT: Final = re.compile(f"[{_FONTS}]")
 _IN_LATIN_WORDS: Final = re.compile(f"[{_PHONETIC}{_WIDE}]")
-# An accent that stands alone belongs to its word, an underscore does not.
+# A combining accent belongs to its word, an underscore does not.
 _WORD: Final = re.compile(r"(?:[^\W_]|[\u0300-\u036f])+")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9][@./:\\_]|[@./:\\_][A-Za-z0-9]")
 _BEFORE: Final = re.compile(r"\S+\Z")
@@ -97,8 +95,14 @@ _FAR: Final = 100
 _SIGN: Final = re.compile(rf"(?<=[A-Za-z0-9])[{_SIGNS}](?=[A-Za-z])")
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a large pattern on first use; most processes never need one."""
+    return re.compile(pattern)
+
+
 class Lookalike(Value):
-    """A word that looks as if it was written in another script than it is.
+    """A word that looks as if it was written in another script.
 
     Attributes:
         start: Where it begins in its text.
@@ -134,7 +138,7 @@ def lookalikes(text: str, in_use: frozenset[str] = frozenset()) -> tuple[Lookali
         text: Any text.
         in_use: Scripts that are known to be meant; see `scripts_in_use`.
     """
-    if text.isascii() or _CANDIDATE.search(text) is None:
+    if text.isascii() or _compiled(_CANDIDATE).search(text) is None:
         return ()
     meant = in_use | _plain(text)
     found = [_found(one, (0,)) for one in _SIGN.finditer(text)]
@@ -236,7 +240,7 @@ def _script(letter: str) -> str:
     """Return the script of a letter, as far as it matters here; "" for all others."""
     if letter.isascii():
         return "Latin" if letter.isalpha() else ""
-    return next((name for name, marks in _SCRIPTS.items() if marks.match(letter)), "")
+    return next((name for name, marks in _SCRIPTS.items() if _compiled(marks).match(letter)), "")
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Which addresses are of the public internet, whatever they are wrapped in, and which are ours."""
+"""Tells public addresses, including embedded IPv4 addresses, and loopback addresses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _DOCUMENTED: Final = ipaddress.IPv6Network("3fff::/20")  # RFC 9637, which ipadd
 
 
 def is_public(address: str) -> bool:
-    """Say whether an address is one of the internet.
+    """Say whether an address is on the public internet.
 
-    Of an address that carries an IPv4 address (RFC 4291, 3056, 6052) that one has to be public. One
-    that is local to a site (``fec0::/10``, ``64:ff9b:1::/48``), or whose meaning is
-    up to its reader (``::192.0.2.1``, Teredo), is not.
+    If an address embeds an IPv4 address (RFC 4291, 3056, 6052), that one has to be public.
+    Site-local addresses (``fec0::/10``, ``64:ff9b:1::/48``) and ambiguous ones (``::192.0.2.1``,
+    Teredo) are not public.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -38,10 +38,13 @@ def is_public(address: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a host is this machine itself."""
+    """Say whether a host is the loopback interface of this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    # A dual-stack socket reports ::ffff:127.0.0.1.
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)

@@ -1,1 +1,1 @@
-"""Cards: what a person is shown, before any channel gives it a form."""
+"""Cards: their content, which each channel renders in its own form."""

@@ -1,4 +1,4 @@
-"""The card: what a person is shown, before any channel gives it a form."""
+"""The card of an approval: its content, which each channel renders in its own form."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class Row(Value):
     """One argument of the call, or one field to fill.
 
     Attributes:
-        name: Its name.
-        value: Its value as people read it; of a field, what it starts as.
-        note: What is to be known about a field: its choices, its description.
-        filled: Whether a field may stay as it starts, whatever that looks like.
+        name: The name.
+        value: The value as people read it; for a field, its initial value.
+        note: A note about a field: its choices, its description.
+        filled: Whether a field may keep its initial value, even an empty one.
         hidden: Whether the policy hides the value, or something in it.
     """
 
@@ -90,12 +90,12 @@ class Row(Value):
 
 
 class Remark(Value):
-    """What somebody has said about it; see `signoff.core.approvals.collaboration.Comment`.
+    """A comment on the approval; see `signoff.core.approvals.parts.Comment`.
 
     Attributes:
         who: The name of the person.
         at: When (UTC).
-        text: As people read it, shortened.
+        text: The text as people read it; cards shorten it.
         asks: Whether it is a question to the requester.
     """
 
@@ -106,12 +106,12 @@ class Remark(Value):
 
 
 class Offer(Value):
-    """How calls like it may be approved in advance.
+    """The grants that people may give for calls like this one.
 
     Attributes:
-        who: The ids of the people who may do so.
-        example: An answer that does.
-        terms: How far that goes, in words.
+        who: The ids of the people who may give a grant.
+        example: An answer that gives one.
+        terms: The limits of a grant, in words.
         spans: Durations to choose from.
     """
 
@@ -127,45 +127,44 @@ class Card(Value):
     Attributes:
         approval: The id of the approval.
         kind: What is asked for.
-        title: One line: what the policy calls the request and who asks, or what the agent wants to
-            do, with the first arguments.
-        call: One line without any argument: what the agent wants to do.
+        title: One line: the policy's title for the request and the requester, or what the agent
+            wants to do with the first arguments.
+        call: One line: what the agent wants to do, without arguments.
         titled: Whether the policy has a title for it.
         app: The agent's folder.
         agent: The agent that called the tool.
         tool: The tool.
-        rows: The arguments; of a request for input, what it comes with.
-        hint: The tool's own words, "" where ADK only put its standard text; of a request for
-            input, the question where the title is too short for it.
-        said: What the agent said before the call: its own words, which nobody has checked.
-        request: What the requester wrote to the agent, unchecked as well.
-        requester: Who asked.
+        rows: The arguments; for a request for input, its payload.
+        hint: The tool's hint, "" if it is only the standard text of ADK. For a request for input,
+            the question if the title does not contain it.
+        said: The agent's words before the call, which nobody has checked.
+        request: The requester's words to the agent, which nobody has checked either.
+        requester: The name of the requester.
         policy: The name of the policy.
-        deadline: Until when (UTC), None when it stays open.
-        digest: Of the tool and the arguments.
-        fields: The payload template to fill, empty where there is none.
-        optional: Names of more fields, which may be given as well.
-        yes_or_no: Whether a no is an answer that the agent goes on with.
-        in_two_steps: Whether a yes by mail has to be confirmed on the inbox page.
-        risky: Whether a yes is worth a question back.
-        comments: What was said about it, the oldest first: the latest ten.
-        warnings: What in it is not what it looks like, in sentences: hidden characters, and letters
-            that look like others. Such characters are written as escapes in all of the above.
-        asks_back: Whether the requester can be asked something.
-        extends: Whether the deadline can be moved.
+        deadline: The deadline (UTC), None if it stays open.
+        digest: The digest of the approval.
+        fields: The fields to fill in, empty without a payload template.
+        optional: The names of further fields, which may be given as well.
+        yes_or_no: Whether a rejection gives the agent an answer to continue with.
+        in_two_steps: Whether an approval by mail must be confirmed on the inbox page.
+        risky: Whether the risk is high, so that a button asks for confirmation before it approves.
+        comments: The latest ten comments, the oldest first.
+        warnings: Sentences about misleading content: hidden characters, and letters that look like
+            others. All texts above show such characters as escapes.
+        asks_back: Whether the requester can be asked a question.
+        extends: Whether the deadline can be extended.
         claims: Whether it waits in a queue, whose members claim what they decide.
-        claimed: The name of the claimant, "" for nobody.
-        claimed_until: When that ends (UTC).
-        level: What the policy calls the level that is asked, "" where it has no name for it.
-        escalated: Who was asked before, for how long, and why it is here now; "" where nobody was.
-        progress: How many of how many have approved, and who: "1 of 2 have approved: Mara Lind";
-            "" where one yes ends it.
-        awaited: Whose answer is still waited for, where there is progress to tell: "Tom Weber and
-            3 more"; "" elsewhere.
-        offer: How calls like it may be approved too.
-        hides: Whether its policy hides some of it. A yes is a yes to that as well.
-        similar: What the reader has decided about requests like it before, in a sentence; "" for
-            nothing. See `signoff.core.approvals.lists.similar`.
+        claimed: The name of the claimant, "" if nobody has claimed it.
+        claimed_until: When the claim ends (UTC).
+        level: The policy's name of the present level, "" if it has none.
+        escalated: Who was asked before, for how long, and why it was escalated; "" if nobody was.
+        progress: How many of the needed approvals there are, and by whom: "1 of 2 have approved:
+            Mara Lind"; "" if one approval is enough.
+        awaited: The approvers who have not answered: "Tom Weber and 3 more"; "" without progress.
+        offer: The grants that people may give for calls like this one.
+        hides: Whether its policy hides some of it. An approval covers the hidden parts too.
+        similar: A sentence about the reader's earlier decisions on similar requests, "" for none.
+            See `signoff.core.approvals.lists.similar`.
     """
 
     approval: str
@@ -206,25 +205,25 @@ class Card(Value):
 
     @property
     def line(self) -> str:
-        """The title in a list that has the arguments beside it."""
+        """The title for a list that shows the arguments in another column."""
         return self.title if self.titled or self.kind is Kind.INPUT else self.call
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Who said what before the call, shortened: nobody has checked any of it."""
+        """The words of the requester and the agent before the call, shortened and unchecked."""
         said = ((self.requester, self.request), (self.agent or self.app, self.said))
         return tuple((who, shortened(text, _LONGEST_REMARK)) for who, text in said if text)
 
     @property
     def details(self) -> str:
-        """What nobody needs in order to answer: policy, agent, id and digest, in one line."""
+        """Details that are not needed for an answer, in one line: policy, agent, id and digest."""
         agent = f"{self.agent} in {self.app}" if self.agent not in {"", self.app} else self.app
         digest = f"digest {short_digest(self.digest)}"
         return " · ".join(filter(None, (self.policy, agent, self.approval, digest)))
 
     @property
     def bare(self) -> Card:
-        """The same card without anything of the call but its tool."""
+        """The same card, which shows only the tool of the call."""
         update = {"rows": (), "hint": "", "said": "", "request": "", "warnings": ()}
         plain = {"title": self.call, "titled": False, "hides": False}
         return self.model_copy(update={**update, **plain})
@@ -296,7 +295,7 @@ def card(approval: Approval, directory: Directory) -> Card:
 
 
 def comments_on(approval: Approval, directory: Directory) -> tuple[Remark, ...]:
-    """Return all that was said about an approval, in full."""
+    """Return all comments on an approval, in full."""
     return tuple(
         Remark(
             who=_name(comment.by, directory),
@@ -309,8 +308,8 @@ def comments_on(approval: Approval, directory: Directory) -> tuple[Remark, ...]:
 
 
 def frozen_words(freeze: Freeze) -> str:
-    """Say who has frozen what, and why."""
-    # The name of a tool stays as it is.
+    """Return a warning about a freeze: who has frozen what, and why."""
+    # The name of a tool is not capitalised.
     what = freeze.stops if freeze.tool else freeze.stops[:1].upper() + freeze.stops[1:]
     return one_line(
         f"{what} is frozen by {freeze.by}: {freeze.why}. An approved call waits until it is thawed."
@@ -318,13 +317,13 @@ def frozen_words(freeze: Freeze) -> str:
 
 
 def _glass(approval: Approval, directory: Directory) -> Iterator[str]:
-    """Say who has run it alone."""
+    """Yield a warning about an emergency override, if there is one."""
     if (glass := approval.glass) is not None:
         yield one_line(f"{_name(glass.by, directory)} broke the glass: {glass.reason}")
 
 
 def _pretences(rows: Sequence[Row]) -> Iterator[str]:
-    """Say which values only pretend to be hidden: the tool gets these very words."""
+    """Yield a warning for each value that only looks hidden, but is passed to the tool."""
     for row in rows:
         if not row.hidden and HIDDEN in unbroken(row.value).casefold():
             name = shortened_line(row.name, _LONGEST_NAME)
@@ -332,7 +331,7 @@ def _pretences(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def policy_title(approval: Approval, who: str, in_use: frozenset[str] = frozenset()) -> str:
-    """Return what the policy calls a request; "" where it has no title.
+    """Return the policy's title for a request, "" if it has none.
 
     Args:
         approval: The request.
@@ -352,7 +351,7 @@ def policy_title(approval: Approval, who: str, in_use: frozenset[str] = frozense
 
 
 def _with_arguments(does: str, rows: Sequence[Row]) -> str:
-    """Return what the agent wants to do with its first arguments, as far as they fit."""
+    """Return what the agent wants to do, with the first arguments that fit."""
     told = does
     for row in rows:
         value = shortened_line(unbroken(row.value[:_LOOKED_AT]), _LONGEST_IN_TITLE)
@@ -366,7 +365,7 @@ def _with_arguments(does: str, rows: Sequence[Row]) -> str:
 
 
 def _texts(values: dict[str, JsonValue]) -> Iterator[str]:
-    """Yield names and values, as they were given."""
+    """Yield the names and values in their original form."""
     for name, value in values.items():
         yield name
         if isinstance(value, str):
@@ -389,7 +388,7 @@ def _level(approval: Approval) -> str:
 
 
 def escalated(approval: Approval, directory: Directory) -> str:
-    """Say who was asked before, for how long, and why it is here now; "" where nobody was."""
+    """Say who was asked before, for how long, and why it was escalated; "" if nobody was."""
     before = [one for one in approval.asked if one.level_key != approval.level_key]
     terms, since = approval.terms, approval.since
     if approval.state is not State.PENDING or terms is None or since is None or not before:
@@ -416,7 +415,7 @@ def named(names: Sequence[str]) -> str:
 
 
 def progress(approval: Approval, directory: Directory) -> str:
-    """Say how many of how many have approved what is pending, "" where one yes ends it."""
+    """Say how many of the needed approvals there are, "" if one is enough or it has ended."""
     if approval.state is not State.PENDING:
         return ""
     ballot, before = approval.ballot, [*dict.fromkeys(one.by for one in approval.given)]
@@ -428,12 +427,12 @@ def progress(approval: Approval, directory: Directory) -> str:
 
 
 def awaited(approval: Approval, directory: Directory) -> str:
-    """Say whose answer to what is pending is still waited for, "" where there is no progress."""
+    """Name the approvers who have not answered, "" if there is no `progress` to show."""
     return awaited_by(approval, directory) if progress(approval, directory) else ""
 
 
 def awaited_by(approval: Approval, directory: Directory) -> str:
-    """Name those whose answer is waited for: "Tom Weber and 3 more"."""
+    """Name the approvers who have not answered: "Tom Weber and 3 more"."""
     people = approval.ballot.awaited
     names = _names(people[:_MOST_AWAITED], directory)
     left = len(people) - _MOST_AWAITED
@@ -441,7 +440,7 @@ def awaited_by(approval: Approval, directory: Directory) -> str:
 
 
 def _offer(approval: Approval) -> Offer:
-    """Return how calls like it may be approved in advance; nothing where nobody may do so."""
+    """Return the grants that people may give; the offer is empty if nobody may give one."""
     rules = approval.terms.grants if approval.terms is not None else None
     if rules is None or approval.state is not State.PENDING or not (who := givers(approval)):
         return Offer()
@@ -456,14 +455,14 @@ def _offer(approval: Approval) -> Offer:
 
 
 def topic(approval: Approval) -> str:
-    """Name what an approval is about, to be put into a sentence."""
+    """Return the subject of an approval, for use in a sentence."""
     if approval.kind is Kind.INPUT:
         return f"the question of {one_line(approval.origin.agent or approval.origin.app)}"
     return one_line(approval.call.name)
 
 
 def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str]) -> Card:
-    """Return the card of a request for input: the question, what it comes with, what to fill."""
+    """Return the card of a request for input: the question, its payload and the fields."""
     form, args = form_of(approval.call), masked(approval).call.args
     asked = args.get("message")
     question = asked.strip() if isinstance(asked, str) else ""
@@ -500,12 +499,12 @@ def _of_input(basis: Card, agent: str, approval: Approval, in_use: frozenset[str
 
 
 def _start(start: JsonValue) -> str:
-    # A zero says that a number is asked for; what else a field may start as says nothing.
+    # A zero shows that the field takes a number. Other initial values show nothing useful.
     return shown(start) if isinstance(start, int | float) and start is not False else ""
 
 
 def _optional(name: str, default: JsonValue) -> str:
-    """Name a field that may be left out, with what the answer then says."""
+    """Return the name of an optional field, with the value that it otherwise gets."""
     left_out = "" if default in (None, "") else f" (otherwise {one_line(shown(default))})"
     return f"{one_line(name)}{left_out}"
 
@@ -513,11 +512,12 @@ def _optional(name: str, default: JsonValue) -> str:
 def rows_of(
     approval: Approval, values: Mapping[str, JsonValue], in_use: frozenset[str] = frozenset()
 ) -> tuple[Row, ...]:
-    """Return values of an approval as rows: amounts with their currency, and nothing hidden.
+    """Return values of an approval as rows, with currencies and without hidden values.
 
     Args:
-        approval: What they belong to.
-        values: Arguments, or what somebody has filled in or proposed; hidden ones may be masked.
+        approval: The approval.
+        values: Arguments, or values that a person has entered or proposed; hidden ones may be
+            masked.
         in_use: The scripts of the texts around them; see `scripts_in_use`.
     """
     hide, amounts = approval.hides, _amounts(approval)
@@ -538,13 +538,17 @@ def _amounts(approval: Approval) -> Amounts:
 
 
 def values_text(approval: Approval, value: JsonValue) -> str:
-    """Return what somebody has filled in or proposed as one line: ``days = 3, from = Monday``."""
+    """Return entered or proposed values as one line: ``days = 3, from = Monday``."""
     pairs = value if isinstance(value, dict) else {LONE_FIELD: value}
     return one_line(", ".join(f"{row.name} = {row.value}" for row in rows_of(approval, pairs)))
 
 
 def _starts(approval: Approval, in_use: frozenset[str]) -> tuple[Row, ...]:
-    """Return the fields of a template; what is shown with escapes is not to be sent back so."""
+    """Return the fields of a template.
+
+    An initial value that is shown with escapes is only a note, so that nobody sends the escapes
+    back.
+    """
     values, fixed = fields_of(approval.template), approval.fixed
     if approval.kind is Kind.INPUT:
         return ()

@@ -1,4 +1,4 @@
-"""Absences that people have set since the settings were written, and the directory with them."""
+"""Absences that people set at run time, and their effect on the directory."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ _DAY = timedelta(days=1)
 
 
 class Presence(Value):
-    """What is known of a person's coming and going beside the directory.
+    """The absences of a person that were set at run time, and their last return.
 
     Attributes:
-        away: Absences that were set, in the order in which they were.
-        back: The day on which the person said to be back: it ends the directory's absences that
-            began by then.
+        away: The absences, in the order in which they were set.
+        back: The day on which the person reported to be back. It ends absences in the directory
+            that began by then.
     """
 
     away: tuple[Absence, ...] = ()
     back: date | None = None
 
     def leave(self, absence: Absence) -> Presence:
-        """Return it with one absence more; it rules over all earlier ones on its days."""
+        """Return it with a further absence, which overrides earlier ones on its days."""
         return self.model_copy(update={"away": (*_until(self.away, absence), absence)})
 
     def returned(self, day: date) -> Presence:
-        """Return it with the person here from this day on, as far as absences have begun by it."""
+        """Return it with the return of the person on a day, which ends absences begun by then."""
         return self.model_copy(update={"away": _ended(self.away, day), "back": day})
 
     def without_past(self, day: date) -> Presence:
-        """Return it without what has ended before this day."""
+        """Return it without absences that ended before this day."""
         left = tuple(one for one in self.away if one.end >= day)
         return self.model_copy(update={"away": left})
 
     def with_second_factor(self) -> Presence:
-        """Return it with those absences alone that were reported with a second factor."""
+        """Return it with only the absences that were set with a second factor."""
         return self.model_copy(
             update={"away": tuple(one for one in self.away if one.second_factor)}
         )
 
 
 Absences = Mapping[str, Presence]
-"""What is known beside the directory, by the ids of people."""
+"""The presence of people, by their ids."""
 
 
 def with_absences(directory: Directory, absences: Absences) -> Directory:
-    """Return the directory with what people have set; ids that it does not know are left out."""
+    """Return the directory with the absences that people have set; unknown ids are ignored."""
     changed, proven = [], []
     for one, presence in absences.items():
         person = directory.get(one)
@@ -64,13 +64,13 @@ def _with(person: Person, presence: Presence) -> Person:
 
 
 def away_of(person: Person, presence: Presence) -> tuple[Absence, ...]:
-    """Return all absences of a person, those that were set behind those of the directory."""
+    """Return all absences of a person: those of the directory, then those set at run time."""
     written = person.away if presence.back is None else _ended(person.away, presence.back)
     return (*written, *presence.away)
 
 
 def _ended(away: tuple[Absence, ...], day: date) -> tuple[Absence, ...]:
-    """Return absences without the days from one on, of those that had begun by then."""
+    """Return absences, of which those that began by a day end before it."""
     return tuple(
         one if one.start > day else one.model_copy(update={"end": min(one.end, day - _DAY)})
         for one in away
@@ -79,7 +79,11 @@ def _ended(away: tuple[Absence, ...], day: date) -> tuple[Absence, ...]:
 
 
 def _until(away: tuple[Absence, ...], absence: Absence) -> tuple[Absence, ...]:
-    """Return the absences that are not wholly inside another one that counts for as much."""
+    """Return the absences that a new one does not replace.
+
+    It replaces absences that it covers completely. Without a second factor, it does not replace an
+    absence that was set with one.
+    """
     return tuple(
         one
         for one in away
@@ -89,12 +93,12 @@ def _until(away: tuple[Absence, ...], absence: Absence) -> tuple[Absence, ...]:
 
 
 def circle(directory: Directory, person_id: str, absence: Absence) -> tuple[str, ...]:
-    """Return a way of delegates that leads back to itself on some day of an absence, or nothing.
+    """Return a circle of delegates on a day of an absence, empty if there is none.
 
     Args:
-        directory: Its absences are those of the others.
-        person_id: Who is away.
-        absence: When, and who stands in.
+        directory: The people, with the absences of the others.
+        person_id: The id of the absent person.
+        absence: The absence, with the delegate.
     """
     return _circle(directory, (person_id,), absence)
 
@@ -107,7 +111,7 @@ def _circle(directory: Directory, way: tuple[str, ...], absence: Absence) -> tup
         return (*way, following.id)
     for at, one in enumerate(following.away):
         start, end = max(one.start, absence.start), min(one.end, absence.end)
-        # Of several the last one rules; only days of its own count.
+        # If absences overlap, the last one applies; skip one that later ones cover completely.
         if start > end or any(
             later.start <= start and end <= later.end for later in following.away[at + 1 :]
         ):

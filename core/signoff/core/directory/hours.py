@@ -24,12 +24,12 @@ _EXAMPLE: Final = "write them like Mon-Fri 09:00-17:00 or Sat,Sun 10:00-14:00"
 
 
 class Window(Value):
-    """Hours of some days of the week, by the clock on the wall.
+    """Hours of some days of the week, in local time.
 
     Attributes:
         days: Days of the week, Monday is 0.
-        start: Since midnight.
-        end: Since the same midnight; more than a day where it is on the next one.
+        start: The time since midnight.
+        end: The time since the same midnight; more than a day if it is on the next day.
     """
 
     days: frozenset[int]
@@ -42,7 +42,7 @@ def window(text: str) -> Window:
     """Read ``Mon-Fri 09:00-17:00``; an end that is not after the start is on the next day.
 
     Raises:
-        ValueError: It is not written like that.
+        ValueError: The text has another form.
     """
     found = _SPELLED.fullmatch(re.sub(r"\s*([-,])\s*", r"\1", text.strip().lower()))
     if found is None:
@@ -71,7 +71,7 @@ def zone(name: str) -> ZoneInfo:
     """Return a time zone by its name in the IANA database.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no time zone with this name.
     """
     try:
         return ZoneInfo(name)
@@ -82,10 +82,10 @@ def zone(name: str) -> ZoneInfo:
 
 
 def moment_of(day: date, since_midnight: timedelta, place: ZoneInfo) -> datetime:
-    """Return the moment (UTC) at which a clock on the wall shows this.
+    """Return the moment (UTC) of a local time.
 
-    A time that the clocks skip is read by the offset before the gap, one that they show twice is
-    the first (RFC 5545, section 3.3.5).
+    A local time that the clocks skip is read with the offset before the gap. If the clocks show it
+    twice, the first moment is meant (RFC 5545, section 3.3.5).
     """
     shown = datetime.combine(day, time()) + since_midnight
     return shown.replace(tzinfo=place).astimezone(UTC)
@@ -96,13 +96,13 @@ def free_days(code: str, year: int) -> frozenset[date]:
     """Return the public holidays of one year.
 
     Args:
-        code: A country, ``DE``, or a part of it, ``DE-BY``, as the library `holidays` knows them.
-        year: Which.
+        code: A country, ``DE``, or a part of it, ``DE-BY``, as in the library `holidays`.
+        year: The year.
 
     Raises:
-        ValueError: The library has no such country or part.
+        ValueError: The library does not have this country or part.
     """
-    import holidays  # noqa: PLC0415 -- slow to import, and not everybody has them
+    import holidays  # noqa: PLC0415 -- slow to import, and often not needed
 
     country, _, part = code.partition("-")
     try:
@@ -114,7 +114,7 @@ def free_days(code: str, year: int) -> frozenset[date]:
 
 
 def _known_holidays(code: str) -> bool:
-    return not code or bool(free_days(code, 2026))  # any year: what is unknown is so in each
+    return not code or bool(free_days(code, 2026))  # the year does not matter
 
 
 Hours = Annotated[str, Field(max_length=200), held_to(window)]
@@ -130,7 +130,7 @@ class Absence(Value):
         end: The last day.
         delegate: The id or address of the delegate; empty for none.
         second_factor: For absences set at run time: whether a second factor was given, or the
-            terminal of the installation was used. Otherwise the delegate does not stand in for
+            terminal of the installation was used. Otherwise the delegate is not asked about
             requests that need a second step, because a mailbox or a token alone would then choose
             who decides. Absences in the settings do not need it.
     """
@@ -151,5 +151,5 @@ class Absence(Value):
         return self
 
     def covers(self, day: date) -> bool:
-        """Say whether this day is one of them."""
+        """Say whether the absence includes this day."""
         return self.start <= day <= self.end

@@ -1,8 +1,8 @@
-"""Whether two identities may be one person, however they are written.
+"""Finds out whether two identities may belong to one person, although they are written differently.
 
 A front end chooses the user id under which it runs an agent: an address with a plus-suffix, a Slack
-id, ``oidc|mara@example.com``, a display name. What is compared here only ever bars somebody from a
-decision. Nobody may do more because of it: for that, identities are compared exactly.
+id, ``oidc|mara@example.com``, a display name. The comparison in this module can only bar a person
+from a decision. It never gives a permission; for permissions, identities are compared exactly.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from urllib.parse import unquote
 
 _UNSEEN: Final = ("Cc", "Cf", "Cs")
 _BLANK: Final = frozenset(
-    # Letters and marks that nothing is drawn for (Unicode, Default_Ignorable_Code_Point).
+    # Letters and marks that are invisible (Unicode, Default_Ignorable_Code_Point).
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
 )
 _BETWEEN_PARTS: Final = re.compile(r"[|:/\\<>()\[\]{}\"',;=!?&#*]+")
-"""What stands between the parts of an identity: a provider, a tenant, a name, an address."""
+"""The separators between the parts of an identity: a provider, a tenant, a name, an address."""
 _IN_NAMES: Final = re.compile(r"[\W_]+")
 _WITHOUT_DOTS: Final = {"gmail.com": "gmail.com", "googlemail.com": "gmail.com"}
-"""Domains whose mailboxes have any number of dots in them, and what they are called."""
+"""Domains that ignore dots in mailboxes, and their canonical names."""
 _LONGEST: Final = 1_000
 
 
 def folded(text: str) -> str:
-    """Return text as it is compared: NFKC, without case, and without characters that are not seen.
+    """Return text in the form for comparison: NFKC, case-folded, without invisible characters.
 
-    Unicode Standard Annex 31, section 5.1.3 (NFKC_Casefold); runs of space become one.
+    See Unicode Standard Annex 31, section 5.1.3 (NFKC_Casefold). Runs of spaces become one space.
     """
     text = text[:_LONGEST]
     if text.isascii() and text.isprintable():
@@ -42,10 +42,10 @@ def folded(text: str) -> str:
 
 
 def mailbox(address: str) -> str:
-    """Return the mailbox that an address leads to, "" for what is no address.
+    """Return the mailbox of an address, "" if the text is not an address.
 
-    That is the address, folded, without a plus-suffix (RFC 5233 calls it a detail), its domain in
-    ASCII.
+    The mailbox is the folded address without a plus-suffix (a detail in RFC 5233), with the domain
+    in ASCII.
     """
     local, at, domain = folded(address).rpartition("@")
     local = local.partition("+")[0]
@@ -62,27 +62,27 @@ def mailbox(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def forms(identity: str) -> frozenset[str]:
-    """Return what an identity may be read as: itself, its parts, and the mailboxes in it."""
+    """Return the readings of an identity: the identity, its parts, and the mailboxes in it."""
     return frozenset(_forms(identity)) - {""}
 
 
 @lru_cache(maxsize=4096)
 def known_as(ids: tuple[str, ...], name: str) -> frozenset[str]:
-    """Return what somebody is known as, to be held against `forms`.
+    """Return the identities of a person, to compare with `forms`.
 
     Args:
-        ids: Their ids and addresses, in every channel.
-        name: The name that people read.
+        ids: The person's ids and addresses in all channels.
+        name: The displayed name.
     """
     found = {_words(name), _joined(name)}
     for one in ids:
-        # A Slack user is written with the team in front, and without.
+        # A Slack user id is written with or without the team in front.
         found |= {folded(one), folded(one.rpartition("/")[2]), mailbox(one)}
     return frozenset(found - {""})
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Say whether two identities of which nobody knows whose they are may be one person's."""
+    """Say whether two unknown identities may belong to one person."""
     return bool({folded(one), mailbox(one)} & forms(other)) or bool(
         {folded(other), mailbox(other)} & forms(one)
     )
@@ -98,12 +98,12 @@ def _forms(identity: str) -> Iterator[str]:
 
 
 def _words(name: str) -> str:
-    """Return the words of a name in their order in the alphabet: "Lind, Mara" is "mara.lind"."""
+    """Return the words of a name in alphabetical order: "Lind, Mara" equals "mara.lind"."""
     return " ".join(sorted(filter(None, _IN_NAMES.split(folded(name)))))
 
 
 def _joined(name: str) -> str:
-    """Return a name as user ids often are: "Mara Lind" is "MaraLind"."""
+    """Return a name in the form of many user ids: "Mara Lind" equals "MaraLind"."""
     return _IN_NAMES.sub("", folded(name))
 
 

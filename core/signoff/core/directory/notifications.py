@@ -1,4 +1,4 @@
-"""About what those who asked for an approval are told, as policies and people say it."""
+"""The topics of notifications for requesters, as in the settings of policies and people."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import Final
 
 
 class NotifyOn(StrEnum):
-    """About what the requester is told."""
+    """A topic about which requesters are notified."""
 
     WAITING = "waiting"
-    """That it waits, and for whom: when people are asked, and when the next phase is."""
+    """People are asked, or the next phase is asked."""
     ESCALATED = "escalated"
-    """That nobody decided in time: it went on to others, or stays open although it is overdue."""
+    """Nobody decided in time: it was escalated, or stays open although it is overdue."""
     DECIDED = "decided"
-    """That it was approved, rejected, with the reason, withdrawn, or timed out."""
+    """It was approved, rejected, withdrawn or timed out, with the reason."""
     DONE = "done"
-    """That the approved call is done, with its result, or that it could not be carried out."""
+    """The approved call is done, with its result, or could not be carried out."""
 
 
 USUALLY: Final = (NotifyOn.DECIDED, NotifyOn.DONE)
-"""How it ended, which is one message where the call is done soon after the decision.
+"""The default: the decision and the result, in one message if the call is done soon afterwards.
 
-The requester knows that it waits: their agent has just said so. That others are asked now is news
-for which there is nothing to do.
+Requesters know from their agent that the request waits. They can do nothing about an escalation.
 """

@@ -1,4 +1,4 @@
-"""The people of the organisation, and who is who across channels."""
+"""The people of the organisation, and their identities in all channels."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def identity_key(identity: str) -> str:
     regard to case too, as every large provider does. Non-ASCII letters are not folded onto ASCII
     ones: a look-alike domain stays different.
     """
-    # The only letter of another script with an ASCII one in lower case.
+    # The Kelvin sign is the only non-ASCII letter whose lower case is an ASCII letter.
     return _KELVIN.join(part.lower() for part in identity.strip().split(_KELVIN))
 
 
 class Role(StrEnum):
-    """What people may do beside deciding what they are asked and following what they asked for."""
+    """The additional rights of a person. Approvers and requesters need no role."""
 
     OPERATOR = "operator"
-    """Sees everything, and moves what waits: hands over, withdraws, extends, reminds. An operator
-    decides nothing that they are not asked."""
+    """Sees everything, and can hand over, withdraw, extend and remind. Operators decide only what
+    they are asked."""
     AUDITOR = "auditor"
-    """Sees everything, and changes nothing of it."""
+    """Sees everything, but cannot change it."""
 
 
 class Person(Value):
@@ -60,24 +60,27 @@ class Person(Value):
         manager: The manager's id or address, for ``requester.manager``.
         time_zone: The person's time zone, such as ``Europe/Berlin``.
         hours: Working hours: ``Mon-Fri 09:00-17:00``, ``Sat,Sun 10:00-14:00``, ``Fri 22:00-06:00``.
-            Business time counts these; a person without any has none.
-        holidays: The country or region whose public holidays apply, ``DE`` or ``DE-BY``, as the
-            library ``holidays`` knows them.
-        away: When the person is away, in whole days, and who decides instead:
+            Business time counts these hours, and ignores people without `hours`.
+        holidays: The country or region whose public holidays apply, ``DE`` or ``DE-BY``, as in the
+            library ``holidays``.
+        away: When the person is away, in whole days, and the delegate who decides instead:
             ``[{ from = 2026-12-24, to = 2027-01-02, delegate = "tom" }]``.
         quiet_hours: Whether messages that are not urgent wait for the person's `hours`. The default
             is ``[delivery] quiet_hours``.
-        limits: Up to how much the person may approve, by names of your own, for the `until` of
-            policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is 0.
+        limits: The largest amounts that the person may approve, by names that you choose, for the
+            `until` of policies: ``{ expenses = 5000 }``; ``inf`` is any amount. A missing name is
+            0.
         roles: ``["operator"]`` or ``["auditor"]`` for people who see all requests on the inbox
             page. Approvers need no role.
         active: Whether the person works here. Set it to ``false`` for people who have left: they
-            are not asked, cannot sign in and decide nothing, and their name stays on what they did.
-        notify_requester: About what the person is told of their own requests, in place of what the
-            policy says: any of ``waiting``, ``escalated``, ``decided`` and ``done``; ``[]`` for
-            nothing.
-        notify_by: How the person is told of what they do not decide, in place of what the policy
-            says: ``["email"]``, ``["slack"]``, both, or your own channels.
+            are not asked, and cannot sign in or decide. Their name stays on their earlier
+            decisions.
+        notify_requester: The topics about which the person is notified as a requester, instead of
+            those of the policy: any of ``waiting``, ``escalated``, ``decided`` and ``done``;
+            ``[]`` for none.
+        notify_by: The channels of notifications about requests that the person does not decide,
+            instead of those of the policy: ``["email"]``, ``["slack"]``, both, or your own
+            channels.
     """
 
     id: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -112,20 +115,20 @@ class Person(Value):
 
     @property
     def sees_all(self) -> bool:
-        """Whether they may see what they are neither asked about nor have asked for."""
+        """Whether the person may see all requests, including those of other people."""
         return bool(self.roles)
 
     @property
     def shown(self) -> str:
-        """The name for people, or the id where there is none."""
+        """The displayed name, or the id if there is no name."""
         return self.name or self.id
 
     def day(self, moment: datetime) -> date:
-        """Return which day it is at a moment where the person works."""
+        """Return the date of a moment in the person's time zone."""
         return moment.astimezone(zone(self.time_zone)).date()
 
     def absence(self, moment: datetime) -> Absence | None:
-        """Return the absence of a moment; of several the last one that was written down."""
+        """Return the absence at a moment; if several overlap, the last one in `away`."""
         if not self.away:
             return None
         day = self.day(moment)
@@ -133,48 +136,49 @@ class Person(Value):
 
     @property
     def known_as(self) -> frozenset[str]:
-        """What may stand for this person where somebody chooses a user id; see `identity`."""
+        """The user ids under which a front end may know this person; see `identity`."""
         ids = (self.id, self.email, *self.aliases, self.slack, *self.addresses.values())
         return known_as(ids, self.name)
 
     @property
     def names(self) -> list[str]:
-        """Everything that the person is called or reached by."""
+        """All names, ids and addresses of the person."""
         ids = [self.id, self.email, *self.aliases, self.slack, *self.addresses.values()]
         return [one for one in (*ids, self.name) if one]
 
     def owns(self, identity: str) -> bool:
-        """Say whether an address, an alias or the id is this person's."""
+        """Say whether this is the id, the address or an alias of the person."""
         wanted = identity_key(identity)
         return wanted in {identity_key(own) for own in (self.id, self.email, *self.aliases)}
 
 
 class PeopleSource(Protocol):
-    """Where people come from who do not stand in the settings: a directory service, a database."""
+    """A source of people outside of the settings: a directory service, a database."""
 
     def people(self) -> Iterable[Person]:
-        """Return everybody; called once when a process starts.
+        """Return all people; called once when a process starts.
 
-        Whatever it raises keeps the process from starting, with its message as the reason.
+        If it raises an error, the process does not start, and shows the message of the error.
         """
 
 
 class Directory:
     """All people, found by id or by address, with their queues and schedules.
 
-    Who is not active is not in it, as if they had left: only `record` and `shown` know them, and
-    what compares identities.
+    Most methods ignore people who are not active, as if they had left. Only `record`, `shown` and
+    the comparisons of identities know them.
 
     Args:
-        people: Their ids and addresses must be unique; `signoff config check` sees to it.
-        queues: Groups of them, by unique names.
-        schedules: Who of them is on call, by unique names.
-        groups: Ids of people by the id of the Slack user group that they are in.
-        strangers: Whether somebody who is not in it may ask for approvals.
-        time_zone: Where people read times whose own time zone is not known.
+        people: The people. Their ids and addresses must be unique, which `signoff config check`
+            verifies.
+        queues: The queues, with unique names.
+        schedules: The schedules, with unique names.
+        groups: The ids of the members of Slack user groups, by the id of the group.
+        strangers: Whether users who are not in the directory may ask for approvals.
+        time_zone: The time zone for people whose own time zone is not known.
 
     Attributes:
-        freezes: What nobody's yes lets run at present; see `with_freezes`.
+        freezes: The present freezes, which stop even approved calls; see `with_freezes`.
     """
 
     def __init__(
@@ -201,7 +205,7 @@ class Directory:
         self.freezes: tuple[Freeze, ...] = ()
         self.strangers = strangers
         self.time_zone = time_zone
-        # The first one rules, as it does in a list that is searched.
+        # If an identity occurs twice, the first person has it.
         self._ids: dict[str, str] = {}
         self._slack: dict[str, str] = {}
         for person in everybody.values():
@@ -214,10 +218,10 @@ class Directory:
         return iter(self._by_id.values())
 
     def become(self, other: Directory) -> None:
-        """Take over everything from another directory, at once, for all who hold this one.
+        """Replace the content by that of another directory, for all holders of this one.
 
-        Directories that were made from this one stay as they are; `generation` says that they are
-        of an earlier one.
+        Directories that were derived from this one do not change. Their `generation` shows that
+        they are outdated.
         """
         self.__dict__.update(other.__dict__, generation=self.generation + 1)
 
@@ -226,11 +230,11 @@ class Directory:
         return self._by_id.get(person_id)
 
     def by_slack(self, identity: str) -> Person | None:
-        """Return the person with this Slack id, in exactly this form."""
+        """Return the person with exactly this Slack id."""
         return self._by_id[self._slack[identity]] if identity and identity in self._slack else None
 
     def by_address(self, channel: str, address: str) -> Person | None:
-        """Return the person with this address in a channel of one's own, in exactly this form."""
+        """Return the person with exactly this address in a custom channel."""
         return next(
             (
                 one
@@ -246,7 +250,7 @@ class Directory:
 
     @property
     def inactive(self) -> Iterable[Person]:
-        """The people who are known and not active."""
+        """The people who are not active."""
         return self._inactive.values()
 
     def record(self, identity: str) -> Person | None:
@@ -255,16 +259,16 @@ class Directory:
         return self._by_id.get(found) or self._inactive.get(found)
 
     def shown(self, identity: str) -> str:
-        """Return the name of a person, active or not; the identity itself where it is nobody's."""
+        """Return the name of a person, active or not; for an unknown identity, the identity."""
         person = self.record(identity)
         return person.shown if person is not None else identity
 
     def why_missing(self, identity: str, of: str = "") -> str:
-        """Say why somebody is not in it: not known, or not active.
+        """Say why a person is missing: unknown, or not active.
 
         Args:
-            identity: Who, by id or address.
-            of: What they are named in, such as a queue.
+            identity: The id or address of the person.
+            of: The reference that names the person, such as a queue; "" for none.
         """
         person, where = self.record(identity), f" ({of})" if of else ""
         if person is None:
@@ -272,7 +276,7 @@ class Directory:
         return f"{person.shown}{where} is not active"
 
     def manager_of(self, person: Person) -> Person | None:
-        """Return the next manager above somebody who is active; None for nobody."""
+        """Return the next active manager above a person, None if there is none."""
         seen, above = {person.id}, self.record(person.manager)
         while above is not None and not above.active and above.id not in seen:
             seen.add(above.id)
@@ -280,19 +284,19 @@ class Directory:
         return above if above is not None and above.active else None
 
     def zone_of(self, identity: str) -> ZoneInfo:
-        """Return the time zone in which a person reads times; that of the settings, if unknown."""
+        """Return the time zone of a person; the one of the settings if it is not known."""
         person = self.find(identity) if identity else None
         known = person is not None and "time_zone" in person.model_fields_set
         return zone(person.time_zone if person is not None and known else self.time_zone)
 
     def limits(self, *person_ids: str) -> dict[str, float]:
-        """Return the limits of a person, or what several people may all approve.
+        """Return the limits of a person, or the lowest limits of several people.
 
-        Members of a queue have at least its limits. Who stands in for somebody has no more than
-        either of the two.
+        Members of a queue have at least its limits. The lowest limits apply to a delegate and the
+        absent person together.
 
         Args:
-            person_ids: Their ids.
+            person_ids: The ids of the people.
         """
         found = [self._limits_of(one) for one in person_ids]
         names = set[str]().union(*found)
@@ -308,14 +312,14 @@ class Directory:
         return limits
 
     def same(self, one: str, other: str) -> bool:
-        """Say whether two identities (ids, addresses, aliases) are one person."""
+        """Say whether two identities (ids, addresses, aliases) belong to one person."""
         if identity_key(one) == identity_key(other):
             return True
         person = self.record(one)
         return person is not None and person.owns(other)
 
     def why_refused(self, requester: str) -> str:
-        """Say why somebody may not ask for approvals, "" where they may."""
+        """Return why a user may not ask for approvals, "" if they may."""
         if self.strangers or self.find(requester) is not None:
             return ""
         return (
@@ -324,11 +328,11 @@ class Directory:
         )
 
     def may_be(self, person: Person, identity: str) -> bool:
-        """Say whether an identity may be this person's, however it is written.
+        """Say whether an identity may belong to this person, even if it is written differently.
 
-        One that belongs to somebody of the directory is theirs alone. Any other may be written in
-        many ways, and this is meant to find too many rather than too few: it only ever bars
-        somebody from a decision, and never lets anybody do more.
+        An identity in the directory belongs only to its person. Any other identity is compared
+        loosely, so that it matches too many people rather than too few. A match can only bar a
+        person from a decision; it never gives a permission.
         """
         if person.owns(identity):
             return True
@@ -338,38 +342,38 @@ class Directory:
         return not forms(identity).isdisjoint(person.known_as)
 
     def is_one(self, one: str, other: str) -> bool:
-        """Say whether two ids of the directory are one person's: they share a mailbox or account.
+        """Say whether two ids belong to one person, because they share a mailbox or an account.
 
-        Somebody may be in it twice, when it is made of several sources.
+        A directory from several sources may have the same person twice.
         """
         return one == other or self.one_id(one) == self.one_id(other)
 
     def one_id(self, person_id: str) -> str:
-        """Return the id that stands for all ids of one person; see `is_one`."""
+        """Return the one id that represents all ids of a person; see `is_one`."""
         return self._accounts.one_id(person_id)
 
     def changed(self, people: Iterable[Person], *, proven: Iterable[Person] = ()) -> Self:
-        """Return a directory in which these stand for those with the same ids.
+        """Return a directory in which these people replace those with the same ids.
 
-        What they are called and reached at must be the same: only these indexes are shared.
+        Their identities must be the same, because the indexes of identities are shared.
 
         Args:
-            people: Who is different.
-            proven: The same people as `proven` shall return them.
+            people: The changed people.
+            proven: The same people, as the directory of `proven` has them.
         """
         made = copy.copy(self)
         known = {one.id: one for one in people if one.id in self._by_id}
-        made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of its own
+        made._by_id = self._by_id | known  # noqa: SLF001 -- a copy of this object
         made._proven = {one.id: one for one in proven if one.id in known}  # noqa: SLF001 -- the same
         return made
 
     def proven(self) -> Self:
-        """Return the directory with the absences alone that count where a second factor is taken.
+        """Return the directory with only the absences that count for a second step.
 
-        Those are the ones of the settings, and those that were reported with a second factor.
+        These are the absences in the settings, and those that were set with a second factor.
         """
         made = copy.copy(self)
-        made._by_id = self._by_id | self._proven  # noqa: SLF001 -- a copy of its own
+        made._by_id = self._by_id | self._proven  # noqa: SLF001 -- a copy of this object
         return made
 
     def with_groups(self, groups: Mapping[str, tuple[str, ...]]) -> Self:
@@ -379,25 +383,25 @@ class Directory:
         return made
 
     def with_freezes(self, freezes: tuple[Freeze, ...]) -> Self:
-        """Return a directory by which cards and lists say what is frozen."""
+        """Return a directory with these freezes, for cards and lists."""
         made = copy.copy(self)
         made.freezes = freezes
         return made
 
 
 class _Accounts:
-    """Who shares a mailbox or an account with whom; found out when it is asked for first."""
+    """The ids that share a mailbox or an account; computed on first use."""
 
     def __init__(self, people: Mapping[str, Person]) -> None:
         self._people = people
 
     def one_id(self, person_id: str) -> str:
-        """Return the same id for all who have an account in common, be it by way of others."""
+        """Return the same id for all ids that share an account, directly or through others."""
         return _end(self._joined, person_id)
 
     @cached_property
     def _joined(self) -> dict[str, str]:
-        """By an id another one of the same person's, in the end the same one for all of them."""
+        """For an id, another id of the same person. Following it leads to one id for all."""
         joined: dict[str, str] = {}
         owners: dict[tuple[str, str], str] = {}
         for person in self._people.values():
@@ -416,7 +420,7 @@ def _end(joined: Mapping[str, str], one: str) -> str:
 
 
 def accounts_of(person: Person) -> tuple[tuple[str, str], ...]:
-    """Return what only one person can have: mailboxes, and accounts in other channels.
+    """Return the accounts of a person, which nobody else can have: mailboxes and channel accounts.
 
     Returns:
         Pairs of a channel and an account in it.

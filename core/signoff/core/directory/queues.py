@@ -1,4 +1,4 @@
-"""Queues: groups of people, and who of them is asked in turn."""
+"""Queues: groups of people, and the order in which their members are asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUEUE: Final = "queue:"
 """The prefix of a reference to a queue: ``queue:finance``."""
 
 Rotations = Mapping[str, Mapping[str, float]]
-"""By queue and id of a member: a number that is larger, the later the member was last asked."""
+"""By queue and member: when the member was last asked, as a number that grows with time."""
 
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
@@ -25,18 +25,18 @@ Limits = dict[
     Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")],
     Annotated[float, Field(ge=0)],
 ]
-"""Up to how much somebody may approve, by names of one's own."""
+"""The largest values that a person may approve, by custom names."""
 
 
 class Pick(StrEnum):
-    """Who of a queue is asked."""
+    """Which members of a queue are asked."""
 
     EVERYONE = "everyone"
     """All members."""
     ROUND_ROBIN = "round-robin"
-    """One member, the next in the order of the members."""
+    """The next member in the order of the members."""
     LEAST_RECENT = "least-recent"
-    """The member who was not asked for longest."""
+    """The member who was asked the longest time ago."""
 
 
 class Queue(Value):
@@ -60,7 +60,7 @@ class Queue(Value):
         """Return the members in the order in which they are tried.
 
         Args:
-            last_asked: When each was; who is missing never was.
+            last_asked: When each member was last asked; members who were never asked are missing.
         """
         never = float("-inf")
         match self.pick:
@@ -69,7 +69,7 @@ class Queue(Value):
             case Pick.LEAST_RECENT:
                 return sorted(self.members, key=lambda one: last_asked.get(one, never))
             case Pick.ROUND_ROBIN:
-                # Who has left the queue has no place in its order any more.
+                # The order goes on after the present member who was asked last.
                 last = max(
                     range(len(self.members)), key=lambda at: last_asked.get(self.members[at], never)
                 )

@@ -1,4 +1,4 @@
-"""Schedules: who is on call at a moment, by a rotation or by an iCalendar file."""
+"""Schedules: the people on call at a moment, from a rotation or an iCalendar file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Schedule(Value):
         return self
 
     def on_call(self, moment: datetime) -> tuple[str, ...]:
-        """Return who is on call at a moment: ids of a rotation, ids or addresses of a calendar.
+        """Return the people on call: ids of a rotation, or ids and addresses of a calendar.
 
         Raises:
             ValueError: The calendar cannot be read.
@@ -73,11 +73,11 @@ class Schedule(Value):
         return (self.people[turn % len(self.people)],) if turn >= 0 else ()
 
     def _turn(self, start: datetime, moment: datetime) -> int:
-        """Return how many handovers there have been since the first turn began, -1 before it."""
+        """Return the number of handovers since the first turn began, -1 before the first turn."""
         place = zone(self.time_zone)
         first = start - datetime.combine(start.date(), time())
         step = min(self.every, _DAY)
-        # As the clocks show it: a day has as many handovers as any other, however long it is.
+        # In local time, every day has the same number of handovers, even if the clocks change.
         today = moment.astimezone(place).date() - _DAY
         in_a_day = _DAY // step
         passed = sum(
@@ -93,9 +93,9 @@ def read_calendar(text: str) -> CalendarQuery:
     """Read an iCalendar file.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not an iCalendar file.
     """
-    import icalendar  # noqa: PLC0415 -- slow to import, and not everybody has schedules
+    import icalendar  # noqa: PLC0415 -- slow to import, and often not needed
     import recurring_ical_events  # noqa: PLC0415 -- the same
 
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import accumulate
 from typing import Final
 
 from signoff.core.base.durations import Span
@@ -11,16 +12,16 @@ from signoff.core.directory.hours import free_days, moment_of, window, zone
 from signoff.core.directory.people import Person
 
 LONGEST: Final = timedelta(days=731)
-"""Working time ends after this at the latest, however little anybody works: all has an end."""
+"""The longest span of working time: it ends after this even if nobody works."""
 
 _DAY: Final = timedelta(days=1)
 
 Stretch = tuple[datetime, datetime]
-"""From a moment until just before another one, in UTC."""
+"""The start (inclusive) and end (exclusive) of a period, in UTC."""
 
 
 def works(person: Person, moment: datetime) -> bool:
-    """Say whether somebody works at a moment; without hours nobody ever does."""
+    """Say whether a person works at a moment; a person without hours never works."""
     day = moment.astimezone(zone(person.time_zone)).date()
     return any(
         start <= moment < end for one in (day - _DAY, day) for start, end in _stretches(person, one)
@@ -28,7 +29,7 @@ def works(person: Person, moment: datetime) -> bool:
 
 
 def next_start(person: Person, moment: datetime) -> datetime | None:
-    """Return when somebody works next (UTC), now where they do; None for not within `LONGEST`."""
+    """Return when a person works next (UTC), which may be now; None if not within `LONGEST`."""
     moment = moment.astimezone(UTC)
     for start, end in _together([person], moment, moment + LONGEST):
         if end > moment:
@@ -37,24 +38,34 @@ def next_start(person: Person, moment: datetime) -> datetime | None:
 
 
 def has_worked(person: Person, start: datetime, end: datetime, *, least: timedelta) -> bool:
-    """Say whether somebody works for so long between two moments."""
-    start, end = start.astimezone(UTC), min(end.astimezone(UTC), start.astimezone(UTC) + LONGEST)
-    done, worked = start, timedelta()
-    for begins, ends in _together([person], start, end):
-        if (until := min(ends, end)) > (begin := max(begins, done)):
-            worked += until - begin
-            done = until
-        if worked >= least:
-            return True
-    return worked >= least
+    """Say whether a person works for at least so long between two moments."""
+    worked = accumulate(_worked([person], start, end), initial=timedelta())
+    return any(so_far >= least for so_far in worked)
+
+
+def between(
+    start: datetime, end: datetime, people: Iterable[Person], *, business: bool
+) -> timedelta:
+    """Return the time between two moments: the inverse of `after`.
+
+    Args:
+        start: The first moment.
+        end: The second moment.
+        people: The people whose working time counts.
+        business: Whether to count only working time.
+    """
+    workers = [person for person in people if person.hours] if business else []
+    if not workers:
+        return max(end - start, timedelta())
+    return sum(_worked(workers, start, end), timedelta())
 
 
 def after(moment: datetime, span: Span, people: Iterable[Person]) -> datetime:
-    """Return the moment at which a span of time has gone by (UTC).
+    """Return the moment at which a span of time has passed (UTC).
 
-    Business time is working time of these people: it runs while at least one of them works, and a
-    working day is over when it is over for the first of them. Where none of them has hours it is
-    clock time. It is never later than `LONGEST` from the moment on.
+    Business time is the working time of these people: it passes while at least one of them works,
+    and a working day ends when it ends for the first of them. If none of them has hours, it is
+    clock time. The result is at most `LONGEST` after the moment.
     """
     moment = moment.astimezone(UTC)
     workers = [person for person in people if person.hours] if span.business else []
@@ -77,11 +88,21 @@ def after(moment: datetime, span: Span, people: Iterable[Person]) -> datetime:
     return last
 
 
-def _days_after(moment: datetime, days: int, person: Person, last: datetime) -> datetime:
-    """Return the same time of the day so many working days of somebody later, `last` at the latest.
+def _worked(people: Sequence[Person], start: datetime, end: datetime) -> Iterator[timedelta]:
+    """Yield the lengths of time between two moments in which any of them works."""
+    start = done = start.astimezone(UTC)
+    end = min(end.astimezone(UTC), start + LONGEST)
+    for begins, ends in _together(people, start, end):
+        if (until := min(ends, end)) > (begin := max(begins, done)):
+            yield until - begin
+            done = until
 
-    They begin when the person next works. Where the last of them is over before that time of the
-    day, it is the end of it, and where it begins later, its beginning.
+
+def _days_after(moment: datetime, days: int, person: Person, last: datetime) -> datetime:
+    """Return the same time of day so many working days of a person later, `last` at the latest.
+
+    The days are counted from when the person works next. If the last working day ends before that
+    time of day, the result is its end; if it begins after it, the result is its beginning.
     """
     place = zone(person.time_zone)
     day, since, left = moment.astimezone(place).date() - _DAY, None, days
@@ -104,9 +125,9 @@ def _days_after(moment: datetime, days: int, person: Person, last: datetime) -> 
 
 
 def _together(people: Sequence[Person], moment: datetime, last: datetime) -> Iterator[Stretch]:
-    """Yield when any of them works, by their beginnings; they may overlap."""
-    # A day of a person begins up to 14 hours before or 12 after that of UTC, and hours may reach
-    # into the next day: what begins later than all of this day's is only yielded with that day's.
+    """Yield the periods in which any of them works, ordered by start; they may overlap."""
+    # A person's day begins up to 14 hours before or 12 hours after the UTC day, and hours may reach
+    # into the next day. So a period is only yielded when no later day can have an earlier one.
     day, ahead = moment.date() - 2 * _DAY, list[Stretch]()
     while True:
         edge = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(hours=15)
@@ -122,7 +143,7 @@ def _together(people: Sequence[Person], moment: datetime, last: datetime) -> Ite
 
 
 def _stretches(person: Person, day: date) -> list[Stretch]:
-    """Return when somebody works, of what begins on one day of theirs."""
+    """Return the working periods of a person that begin on a day in their time zone."""
     if person.holidays and day in free_days(person.holidays, day.year):
         return []
     if any(absence.covers(day) for absence in person.away):

@@ -1,1 +1,1 @@
-"""Grants: calls that are approved before they are made."""
+"""Grants: advance approvals of similar calls."""

@@ -1,4 +1,4 @@
-"""What a grant would have covered of what its giver has approved before: its form begins so."""
+"""The largest values among a person's earlier approvals, which the form of a grant suggests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NONE: Final = "Write a number, such as 250."
 
 
 class Seen(NamedTuple):
-    """The bounds of what somebody has approved that a grant would cover.
+    """The earlier approvals of a person that a grant would have covered.
 
     Attributes:
-        covered: How many requests that were; the one that waits is not counted.
-        most: The arguments that can be bounded, each with the largest value seen, as a text; ""
-            where none was seen.
+        covered: Their number, without the pending request.
+        most: The arguments that can be bounded, each with the largest value among these approvals
+            as text, "" if there is none.
     """
 
     covered: int
@@ -31,12 +31,12 @@ class Seen(NamedTuple):
 
 
 def seen(approval: Approval, rules: GrantRules, earlier: Iterable[Approval]) -> Seen:
-    """Return the bounds of those earlier approvals that a grant given now would have covered.
+    """Return the earlier approvals that a grant would have covered, with their largest values.
 
     Args:
-        approval: The request that waits.
-        rules: How far its policy lets people approve in advance.
-        earlier: What the giver has decided before.
+        approval: The pending request.
+        rules: The policy's rules for grants.
+        earlier: The earlier decisions of the person who gives the grant.
     """
     scope = Scope.of(approval, rules)
     alike = [one for one in earlier if one.state is State.APPROVED and not scope.why_not(one)]
@@ -57,11 +57,10 @@ def limit_of(most: Mapping[str, str]) -> str:
     """Return the limit of a grant whose arguments have these largest values; see `Grant.give`.
 
     Args:
-        most: The values by the names of the arguments, as they were typed; one that is left empty
-            bounds nothing.
+        most: The typed values by the names of the arguments. An empty value sets no limit.
 
     Raises:
-        GrantRefused: One of them is not a number.
+        GrantRefused: A value is not a number.
     """
     parts = []
     for name, text in most.items():

@@ -1,9 +1,8 @@
 """Grants: "approve this and calls like it for 4 hours".
 
-A grant stands for one yes of the person who gave it, and only where that yes alone would decide. It
-never takes two steps, never answers a question in the place of a person, and never goes further
-than the policy allows at the moment of each call. Whatever it does not cover is asked about as
-ever.
+A grant replaces the approval of the person who gave it, and only if that approval alone would
+decide. It never replaces a second step or an answer to a request for input, and never covers more
+than the policy allows at the time of each call. People are asked about all other calls as usual.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from signoff.core.approvals.approval import Approval, Kind, State
 from signoff.core.approvals.events import Event, What
 from signoff.core.base.durations import format_duration
 from signoff.core.base.errors import ConditionError, GrantRefused, NotCanonical
-from signoff.core.base.hiding import Hidden
+from signoff.core.base.hiding import Hidden, without_hidden
 from signoff.core.base.model import Needs, Value
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.digest import require_canonical
@@ -39,10 +38,10 @@ _JSON_TYPES: Final[Mapping[type, str]] = {
 
 
 class Scope(Value):
-    """The calls that a grant covers: calls like the one that it came from.
+    """The calls that a grant covers: calls like the one for which it was given.
 
-    Texts are equal when they are the same characters, and numbers when they are the same value;
-    a number, its digits as a text and a truth value are three different things. See
+    Texts are equal if they have the same characters, and numbers if they have the same value. A
+    number, a text with its digits and a boolean are never equal; see
     `signoff.core.payloads.digest`.
 
     Attributes:
@@ -50,12 +49,13 @@ class Scope(Value):
         agent: The agent that calls the tool.
         tool: The tool.
         user: The user id of the session: the requester.
-        kind: What is asked for.
-        policy: The name of the policy that the calls fall under.
-        args: The arguments that have to be equal.
-        vary: The JSON types of the arguments whose values may differ, by name. They have to be
-            there, and of this type: a default that nobody has seen is no value.
-        limits: CEL expressions that have to be true of each call.
+        kind: The kind of request.
+        policy: The name of the policy that applies to the calls.
+        args: The arguments that must be equal.
+        vary: The JSON types of the arguments whose values may differ, by name. They must be present
+            with this type, because nobody has seen the default of a missing argument.
+        limits: CEL expressions that must be true for each call.
+        hide: The names of arguments whose values people do not see.
     """
 
     app: str
@@ -71,7 +71,7 @@ class Scope(Value):
 
     @classmethod
     def of(cls, approval: Approval, rules: GrantRules, *, limit: str = "") -> Self:
-        """Return the calls like this one, as far as the rules of its policy let them differ."""
+        """Return the scope for calls like this one, which may differ as the policy allows."""
         origin, args = approval.origin, approval.call.args
         return cls(
             app=origin.app,
@@ -87,7 +87,7 @@ class Scope(Value):
         )
 
     def why_not(self, approval: Approval) -> str:
-        """Say why a call is outside; "" where it is inside. Never raises."""
+        """Return why a call is outside the scope, "" if it is inside. Never raises."""
         for name, ours, theirs in (
             ("app", self.app, approval.origin.app),
             ("agent", self.agent, approval.origin.agent),
@@ -112,28 +112,28 @@ class Scope(Value):
 
 
 def json_type(value: JsonValue) -> str:
-    """Return the JSON type of a value; what is none has a name of its own, equal to no other."""
+    """Return the JSON type of a value; any other type has a name that equals no JSON type."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
 class Grant(Value):
-    """One person's yes to calls like one that they have approved.
+    """A person's advance approval of calls like one that they have approved.
 
     Attributes:
-        id: A function of the approval it came from, which can give one grant.
-        scope: What it covers.
-        by: The id of the person who has given it.
-        channel: How it came.
+        id: Derived from the approval, which can give one grant.
+        scope: The calls that it covers.
+        by: The id of the person who gave it.
+        channel: The channel by which it was given.
         at: When it was given (UTC).
-        expires_at: From when on it covers nothing (UTC).
+        expires_at: When it expires (UTC).
         uses: How many calls it covers.
-        used: How many it has covered.
-        approval: The approval that it came from.
+        used: How many calls it has decided.
+        approval: The approval for which it was given.
         run: The run of that approval.
-        reason: Why, in the person's own words.
-        revoked_at: When it was revoked (UTC), None while it was not.
-        revoked_by: Who has revoked it.
-        revoked_why: Why.
+        reason: The reason in the person's own words.
+        revoked_at: When it was revoked (UTC), None if it was not.
+        revoked_by: Who revoked it.
+        revoked_why: The reason for the revocation.
         needs: See `signoff.core.base.model.Needs`.
         version: Counts the commits; see `Approval`.
     """
@@ -171,18 +171,18 @@ class Grant(Value):
         """Give a grant for calls like one that the same person has approved.
 
         Args:
-            approval: The approval, decided.
+            approval: The decided approval.
             by: The id of the person who gives it.
-            channel: How it came.
+            channel: The channel of the person's answer.
             now: The present.
-            span: For how long.
-            uses: How many calls it covers; as many as the policy allows where it is None.
-            limit: A CEL expression, to cover less than the policy allows.
-            reason: Why.
+            span: How long it is valid.
+            uses: How many calls it covers; None for as many as the policy allows.
+            limit: A CEL expression that restricts it further than the policy.
+            reason: The reason.
 
         Raises:
-            GrantRefused: The person may not give it, or not as far as that.
-            NotShownInFull: The channel has not shown them all of the call.
+            GrantRefused: The person may not give this grant.
+            NotShownInFull: The channel has not shown the person the whole call.
         """
         rules = may_grant(approval, by)
         _check_decision(approval, by)
@@ -201,7 +201,7 @@ class Grant(Value):
             by=by,
             channel=channel,
             at=now,
-            # To the millisecond, as the commits of the ledger are timed.
+            # In milliseconds, as in the commits of the ledger.
             expires_at=(now + span).replace(microsecond=now.microsecond // 1000 * 1000),
             uses=count,
             approval=approval.id,
@@ -229,21 +229,20 @@ class Grant(Value):
         *,
         now: datetime,
     ) -> tuple[Self, Approval, tuple[Event, ...]]:
-        """Decide a call that has not been asked about.
+        """Decide a call about which nobody has been asked.
 
         Args:
-            approval: The call.
-            terms: By which rules people would be asked about it now.
-            asked: The ids of those who would be asked first.
+            approval: The approval of the call.
+            terms: The terms under which people would be asked now.
+            asked: The ids of the people who would be asked first.
             directory: The people.
             now: The present.
 
         Returns:
-            The grant with one use less, the approval that it has approved, and the events.
+            The grant with one use less, the approved approval, and the events.
 
         Raises:
-            GrantRefused: It does not cover this call, or not any more. Nothing is wrong with the
-                call: it is asked about.
+            GrantRefused: It does not cover this call, or no longer. People are then asked.
         """
         if why := self.why_not(approval, terms, asked, directory, now=now):
             raise GrantRefused(f"Grant {self.id} does not decide approval {approval.id}: {why}.")
@@ -257,7 +256,7 @@ class Grant(Value):
         return grant, approved, (*events, event)
 
     def revoke(self, *, by: str, why: str, now: datetime) -> tuple[Self, tuple[Event, ...]]:
-        """Take it back: it covers nothing from now on. What it has decided stays.
+        """Revoke the grant: it covers nothing from now on. Its decisions stay.
 
         Raises:
             GrantRefused: It has ended already.
@@ -277,8 +276,14 @@ class Grant(Value):
         return grant, (event,)
 
     @property
+    def masked(self) -> Self:
+        """The grant as people see it, without hidden values."""
+        args = without_hidden(self.scope.args, self.scope.hide)
+        return self.model_copy(update={"scope": self.scope.model_copy(update={"args": args})})
+
+    @property
     def left(self) -> int:
-        """How many calls it still covers, as far as the count goes."""
+        """How many further calls it may cover."""
         return max(self.uses - self.used, 0)
 
     def state(self, now: datetime) -> str:
@@ -298,7 +303,7 @@ class Grant(Value):
         *,
         now: datetime,
     ) -> str:
-        """Say why it does not decide a call; "" where it does. Arguments as for `use`."""
+        """Return why it does not decide a call, "" if it does. Arguments as for `use`."""
         if (state := self.state(now)) != "open":
             return f"it is {state}"
         if terms.policy != self.scope.policy:
@@ -309,7 +314,7 @@ class Grant(Value):
             rules = _rules(approval, terms, self.by)
         except GrantRefused as error:
             return str(error).rstrip(".")
-        # The policy of today, too: what was narrowed since the grant was given stays narrow.
+        # The current policy applies too, because it may be narrower than when the grant was given.
         if not set(self.scope.vary) <= set(rules.vary):
             return "the policy lets fewer arguments vary by now"
         return self.scope.why_not(approval) or Scope.of(approval, rules).why_not(approval)
@@ -332,10 +337,10 @@ def grant_id(approval_id: str) -> str:
 
 
 def may_grant(approval: Approval, person: str) -> GrantRules:
-    """Return how far a person may approve calls like this one in advance.
+    """Return the rules under which a person may approve calls like this one in advance.
 
     Raises:
-        GrantRefused: Nobody may, or not this person.
+        GrantRefused: Nobody may give a grant, or this person may not.
     """
     if approval.terms is None:
         raise GrantRefused(f"Approval {approval.id} is not routed yet; try again in a moment.")
@@ -352,7 +357,7 @@ def may_grant(approval: Approval, person: str) -> GrantRules:
 
 
 def givers(approval: Approval) -> tuple[str, ...]:
-    """Return the ids of those who may approve calls like this one in advance."""
+    """Return the ids of the people who may approve calls like this one in advance."""
     named = approval.terms.grants.who if approval.terms and approval.terms.grants else ()
     able = []
     for person in named:
@@ -370,11 +375,11 @@ def _rules(approval: Approval, terms: Terms, person: str) -> GrantRules:
         raise GrantRefused(f"The policy {terms.policy} does not let {person} give grants.")
     several = any(level.quorum != 1 or level.all_of or level.until for level in terms.ladder)
     if len(terms.phases) > 1 or several:
-        raise GrantRefused("What takes more than one yes is approved one by one.")
+        raise GrantRefused("Calls that need more than one approval are approved one by one.")
     if terms.second_step or approval.in_two_steps:
-        raise GrantRefused("A call that takes two steps is approved one by one.")
+        raise GrantRefused("Calls that need a second step are approved one by one.")
     if approval.kind is Kind.INPUT or approval.template is not None:
-        raise GrantRefused("What has to be filled in is answered one by one.")
+        raise GrantRefused("Requests with fields to fill in are answered one by one.")
     if approval.origin.again:
         raise GrantRefused("A call that is in doubt is decided by somebody who has looked.")
     return rules

@@ -1,4 +1,4 @@
-"""The move that approves a call and calls like it for a while."""
+"""The move that approves a call and gives a grant for similar calls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from signoff.core.grants.grant import Grant
 
 @dataclass(frozen=True, slots=True)
 class GiveGrant(Move):
-    """Approve a call that waits, and give a grant for calls like it; see `Grant.give`.
+    """Approve a pending call, and give a grant for calls like it; see `Grant.give`.
 
-    A call that the same person has approved already stays as it is.
+    A call that the same person has already approved does not change.
 
     Attributes:
-        span: For how long.
-        uses: How many calls it covers besides this one; None is as many as the policy allows.
+        span: How long the grant is valid.
+        uses: How many further calls it covers; None for as many as the policy allows.
         limit: A CEL expression, to cover less than the policy allows.
-        reason: In the person's words.
+        reason: The reason in the person's own words.
     """
 
     name: ClassVar[str] = "grant"
@@ -33,7 +33,7 @@ class GiveGrant(Move):
     reason: str = ""
 
     def make(self, approval: Approval, actor: Actor, directory: Directory, now: datetime) -> Moved:
-        """Approve the call, where it still waits."""
+        """Approve the call, if it is still pending."""
         decision = approval.decision
         if approval.state is State.APPROVED and decision and decision.by == actor.person.id:
             return approval, ()
@@ -44,10 +44,10 @@ class GiveGrant(Move):
     def grant(
         self, approval: Approval, actor: Actor, now: datetime
     ) -> tuple[Grant, tuple[Event, ...]]:
-        """Return the grant that comes of the approval, once that is decided.
+        """Return the grant and its events, after the call was approved.
 
         Raises:
-            GrantRefused: The person may not give it, or not as far as that.
+            GrantRefused: The person may not give it, or not within these limits.
         """
         return Grant.give(
             approval,

@@ -1,6 +1,6 @@
-"""The words of each language, read from the `.toml` files beside it: data, a file each.
+"""The words of each language, read from the `.toml` files in this folder, one for each language.
 
-What the tables of a file mean, and how a language is added: docs/how-to/add-a-language.md.
+docs/how-to/add-a-language.md explains the tables of a file and how to add a language.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from signoff.core.lexicon.patterns import Phrases
 from signoff.core.lexicon.tokens import MARKS, NEWLINE, phrase_tokens
 
 CODES: Final = ("en", "de", "fr", "es", "it", "pt", "nl", "ja", "ko", "zh")
-"""The languages there are, English first: its words are known in every other one."""
+"""The languages. English is the first, because its words are known in every other language."""
 
 
 TOPIC: Final = "topic:"
-"""What the role of a noun of a topic begins with."""
+"""The prefix of the roles of nouns for topics."""
 
 
 class Role(StrEnum):
-    """What a phrase is within an answer."""
+    """The role of a phrase in an answer."""
 
     YES = "yes"
     NO = "no"
@@ -91,7 +91,7 @@ class _Answers(_Table):
 
 
 class _AfterNo(_Table):
-    """What stands after a no and makes it none."""
+    """Phrases after a no that take it back or make it uncertain."""
 
     take_back: _Patterns = Field(min_length=1)
     instead: _Patterns = Field(min_length=1)
@@ -132,7 +132,7 @@ class _Commands(_Table):
 
 
 class _Signature(_Table):
-    """How the lines below an answer look."""
+    """Words and phrases of signatures."""
 
     words: tuple[str, ...] = Field(min_length=1)
     small: tuple[str, ...]
@@ -140,7 +140,7 @@ class _Signature(_Table):
 
 
 class LexiconFile(_Table):
-    """One file, as it is written."""
+    """The content of one file."""
 
     language: str
     umlauts: bool = False
@@ -158,7 +158,7 @@ class Language:
     """The words of one language.
 
     Attributes:
-        code: Its two letters (ISO 639-1).
+        code: The code of the language (ISO 639-1).
         file: The file.
     """
 
@@ -167,7 +167,7 @@ class Language:
 
     @cached_property
     def phrases(self) -> Phrases:
-        """All patterns by their `Role`, but for those of `nouns`."""
+        """All patterns by `Role`, except those of `nouns`."""
         patterns: dict[str, Iterable[str]] = {}
         for table in (self.file.answers, self.file.after_a_no, self.file.commands):
             patterns |= table.model_dump()
@@ -177,7 +177,7 @@ class Language:
 
     @cached_property
     def nouns(self) -> Phrases:
-        """What people call a request: objects, determiners, and topics as ``topic:NAME``."""
+        """Names for a request: objects, determiners, and topics as ``topic:NAME``."""
         answers = self.file.answers
         patterns = {Role.OBJECT.value: answers.object, Role.DETERMINER.value: answers.determiner}
         patterns |= {f"{TOPIC}{name}": lines for name, lines in self.file.topics.items()}
@@ -185,7 +185,7 @@ class Language:
 
     @cached_property
     def units(self) -> dict[tuple[str, ...], int]:
-        """The units of time, as tokens, and the minutes that each has."""
+        """The units of time as tokens, with their lengths in minutes."""
         values = self.file.values
         sizes = (
             *((values.minutes, 1), (values.hours, 60)),
@@ -195,7 +195,10 @@ class Language:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word of its patterns and units, one of which each of them has; without marks."""
+        """All words of its patterns and units, without marks and line ends.
+
+        Every pattern and every unit has at least one of them.
+        """
         units = frozenset(word for unit in self.units for word in unit)
         return (self.phrases.words() | self.nouns.words() | units) - MARKS - {NEWLINE}
 
@@ -208,7 +211,7 @@ def language(code: str) -> Language:
         code: One of `CODES`.
 
     Raises:
-        ValueError: Its file cannot be read; the message says where.
+        ValueError: Its file has an error; the message says where.
     """
     text = resources.files(__package__).joinpath(f"{code}.toml").read_text("utf-8")
     return Language(code, LexiconFile.model_validate(tomllib.loads(text)))
@@ -221,23 +224,23 @@ def languages() -> Iterator[Language]:
 
 @lru_cache
 def stems() -> dict[str, tuple[str, ...]]:
-    """Return how the words begin by which a tool shows what it is about, by topic."""
+    """Return the beginnings of words in the names of tools that show the topic, by topic."""
     text = resources.files(__package__).joinpath("topics.toml").read_text("utf-8")
     return {name: tuple(words) for name, words in tomllib.loads(text).items()}
 
 
 def is_true(word: str) -> bool:
-    """Say whether a case-folded word is true where a field asks for yes or no."""
+    """Say whether a case-folded word means true in a field for yes or no."""
     return word in _words("true")
 
 
 def is_false(word: str) -> bool:
-    """Say whether a case-folded word is false where a field asks for yes or no."""
+    """Say whether a case-folded word means false in a field for yes or no."""
     return word in _words("false")
 
 
 def leads_values(word: str) -> bool:
-    """Say whether a word may lead values in: the "with" of "approve with amount=900"."""
+    """Say whether a word may introduce values: the "with" in "approve with amount=900"."""
     return word.casefold() in _words("with_")
 
 

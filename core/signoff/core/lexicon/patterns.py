@@ -1,19 +1,20 @@
-"""Phrases with choices in them, as the lexicon writes them, and how they are found in a text.
+"""Patterns of the lexicon: phrases with choices, and how to find them in a text.
 
 A pattern is a line of words with four signs::
 
     (a|b c)    one of these          [a]    may be left out
-    {slot}     something that is known only when a text is read: an object, a name, a duration
-    <part>     a pattern of the same file that has a name
+    {slot}     a part whose words depend on the request or the text: an object, a name, a duration
+    <part>     a named pattern of the same file
 
 ``[i] [hereby] (approve|accept) [{object}]`` stands for "approve", "I hereby approve it" and so on.
-Patterns are compiled to a graph of words without empty steps, so that a phrase is matched in one
-walk however many patterns there are.
+Patterns are compiled to a graph of words without empty steps, so that a text is matched in one pass
+for any number of patterns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from sys import intern
 from typing import Final, NamedTuple
 
 from signoff.core.lexicon.tokens import (
@@ -27,11 +28,11 @@ _DEEPEST: Final = 8
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 Ends = Callable[[str, int], Iterable[int]]
-"""Returns where what fills a slot may end that begins at a token."""
+"""Returns where the content of a slot may end, given the slot and its first token."""
 
 
 class Bound(NamedTuple):
-    """What fills a slot: the first token, and the one after the last."""
+    """The content of a slot: the first token, and the one after the last."""
 
     slot: str
     start: int
@@ -65,7 +66,7 @@ class _Node:
 
 
 class _State:
-    """Some nodes that a text has reached, and what it may go on with; made when it is reached."""
+    """The nodes that a text has reached, and the possible next words; created on demand."""
 
     __slots__ = ("_moves", "_nodes", "_open", "_slots", "roles")
 
@@ -85,15 +86,15 @@ class _State:
         self._open: tuple[tuple[str, _State], ...] | None = None
 
     def __contains__(self, word: str) -> bool:
-        """Say whether it goes on with a word."""
+        """Say whether a word may follow."""
         return word in self._nodes
 
     def words(self) -> Iterable[str]:
-        """Return the words that it goes on with."""
+        """Return the words that may follow."""
         return self._nodes
 
     def move(self, word: str) -> _State | None:
-        """Return the state behind a word, None where it does not go on with it."""
+        """Return the state after a word, None if the word cannot follow."""
         if word not in self._nodes:
             return None
         if word not in self._moves:
@@ -101,7 +102,7 @@ class _State:
         return self._moves[word]
 
     def slots(self) -> tuple[tuple[str, _State], ...]:
-        """Return the slots that it goes on with, and the state behind each."""
+        """Return the slots that may follow, and the state after each."""
         if self._open is None:
             self._open = tuple((slot, _behind(after)) for slot, after in self._slots.items())
         return self._open
@@ -112,15 +113,15 @@ def _behind(nodes: Iterable[_Node]) -> _State:
 
 
 class Phrases:
-    """All patterns of a language, by what they are.
+    """All patterns of a language, by role.
 
     Args:
         patterns: The patterns of each role.
-        parts: Patterns that others name.
-        umlauts: Whether "ae", "oe" and "ue" stand for umlauts too.
+        parts: Named patterns that others refer to.
+        umlauts: Whether "ae", "oe" and "ue" also stand for umlauts.
 
     Raises:
-        ValueError: A pattern cannot be read; the message has it.
+        ValueError: A pattern is invalid; the message contains it.
     """
 
     def __init__(
@@ -150,8 +151,8 @@ class Phrases:
     def at(self, tokens: Sequence[Token], start: int, ends: Ends) -> list[Match]:
         """Return the phrases that begin at a token, each role and end once.
 
-        Where a phrase can be read in two ways, its slots hold as little as possible: the name in
-        "forward it to Tom" is "Tom", however much of the line a name may be.
+        If a phrase can be read in two ways, its slots are as short as possible: the name in
+        "forward it to Tom" is "Tom", even if a name could be longer.
 
         Args:
             tokens: The text.
@@ -183,26 +184,50 @@ class Phrases:
 
 
 class _Reader:
-    """Reads patterns from left to right into trees, and compiles these from right to left."""
+    """Parses patterns from left to right into trees, and compiles these from right to left.
+
+    Patterns with the same ending share its nodes, which are most of all nodes.
+    """
 
     def __init__(self, parts: Mapping[str, str], vocabulary: set[str], *, umlauts: bool) -> None:
         self._vocabulary = vocabulary
         self._parts = parts
         self._umlauts = umlauts
         self._read: dict[str, _Choice] = {}
+        self._nodes: dict[tuple[str, bool, int], _Node] = {}
+        self._lists: dict[tuple[int, ...], list[_Node]] = {}
         self._line = ""
 
     def compiled(self, line: str, accept: list[_Node]) -> list[_Node]:
-        """Return the nodes with which a pattern begins.
+        """Return the first nodes of a pattern.
 
         Raises:
             ValueError: It cannot be read.
         """
         self._line = line
-        nodes = _compile(self._tree(line, 0), accept)
+        nodes = self._compile(self._tree(line, 0), accept)
         if any(node.role for node in nodes):
             raise ValueError(f"The pattern {line!r} matches nothing at all.")
         return nodes
+
+    def _compile(self, part: _Part, after: list[_Node]) -> list[_Node]:
+        if isinstance(part, _Word):
+            key = (part.word, part.slot, id(after))
+            node = self._nodes.get(key)
+            if node is None:
+                node = self._nodes[key] = _Node(part.word, slot=part.slot, after=after)
+            return self._listed([node])
+        entries: list[_Node] = []
+        for option in part.options:
+            nodes = after
+            for one in reversed(option):
+                nodes = self._compile(one, nodes)
+            entries += nodes
+        return self._listed([*entries, *after] if part.optional else entries)
+
+    def _listed(self, nodes: list[_Node]) -> list[_Node]:
+        """Return the unique list of these nodes. All lists are kept, so their ids stay unique."""
+        return self._lists.setdefault(tuple(map(id, nodes)), nodes)
 
     def _tree(self, text: str, depth: int) -> _Choice:
         if depth > _DEEPEST:
@@ -239,8 +264,10 @@ class _Reader:
             at = end + 1
 
     def _words(self, text: str) -> Iterator[_Part]:
-        plain = phrase_tokens(text)
-        spelt = phrase_tokens(text.translate(_UMLAUTS)) if self._umlauts else plain
+        plain = [*map(intern, phrase_tokens(text))]
+        spelt = plain
+        if self._umlauts:
+            spelt = [*map(intern, phrase_tokens(text.translate(_UMLAUTS)))]
         self._vocabulary.update(plain, spelt)
         for word, other in zip(plain, spelt, strict=True):
             yield _Word(word) if word == other else _Choice(((_Word(word),), (_Word(other),)))
@@ -265,24 +292,12 @@ class _Choice(NamedTuple):
 _Part = _Word | _Choice
 
 
-def _compile(part: _Part, after: list[_Node]) -> list[_Node]:
-    if isinstance(part, _Word):
-        return [_Node(part.word, slot=part.slot, after=after)]
-    entries: list[_Node] = []
-    for option in part.options:
-        nodes = after
-        for one in reversed(option):
-            nodes = _compile(one, nodes)
-        entries += nodes
-    return [*entries, *after] if part.optional else entries
-
-
 def _is_letter(mark: str) -> bool:
     return mark.isalnum() and not is_spaceless(mark)
 
 
 def _split(text: str, line: str) -> Iterator[str]:
-    """Yield what stands between the bars that are in no brackets."""
+    """Yield the parts between bars outside of brackets."""
     at = start = 0
     while at < len(text):
         if text[at] in _OPEN:

@@ -1,4 +1,4 @@
-"""A person's text as words and marks that can be compared, each with its place in the text."""
+"""Splits a text into words and marks that can be compared, with their positions in the text."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from signoff.core.base.text import unaccented
 NEWLINE: Final = "\n"
 
 MARKS: Final = frozenset(",.!¡:;-–—―─━‐‑()\"'“”‘’„‚«»‹›*_|•·`、。・ᐧ")
-"""Punctuation that says nothing alone. A question mark, a tilde, brackets and slashes do.
+"""Punctuation without a meaning. Question marks, tildes, other brackets and slashes have one.
 
-The last one is what a tracker of opened mails puts below them.
+The last mark comes from a program that tracks whether mails are opened.
 """
 
 _APOSTROPHES: Final = frozenset("'’‘`´ʼ")
 _UNSEEN: Final = frozenset("\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u180e")
-"""What programs put between letters and nobody sees; none of them reorders or hides text."""
+"""Invisible characters that programs put between letters. They do not reorder or hide text."""
 
 _WRAPPED: Final = 60
-"""A line of so many characters was probably wrapped on its way, and goes on on the next one."""
+"""A line of at least so many characters was probably wrapped, and continues on the next line."""
 
 
 class Token(NamedTuple):
     """A word, a character of a script without spaces, a mark or a line end.
 
     Attributes:
-        text: In the form that is compared: NFKC, case-folded, without accents and apostrophes.
-        start: Where it begins in the text.
-        end: Where it ends there.
+        text: The form for comparison: NFKC, case-folded, without accents and apostrophes.
+        start: The start in the text.
+        end: The end in the text.
     """
 
     text: str
@@ -40,13 +40,13 @@ class Token(NamedTuple):
 def tokenize(text: str) -> tuple[Token, ...]:
     r"""Split text into tokens.
 
-    Letters of alphabets are one token a word, apostrophes left out ("don't" is ``dont``); digits
-    are one a number. Of Chinese, Japanese and Korean each character is a token, because spaces
-    there say nothing. Everything else is one token a character, whatever it is: nothing that can be
-    seen is left out.
+    A word of an alphabet is one token, without apostrophes ("don't" is ``dont``), and a number is
+    one token. In Chinese, Japanese and Korean, each character is a token, because spaces have no
+    meaning there. Every other visible character is one token.
 
     Args:
-        text: With line ends as ``\n``; composed (NFC), or accents are tokens of their own.
+        text: The text, with line ends as ``\n``. It must be composed (NFC); otherwise accents are
+            separate tokens.
     """
     found: list[Token] = []
     word: list[str] = []
@@ -86,7 +86,7 @@ def phrase_tokens(text: str) -> tuple[str, ...]:
 
 
 def unwrapped(text: str) -> str:
-    """Return text with lines joined that mail programs have wrapped; its length stays the same."""
+    """Return text without the line breaks of mail programs; its length does not change."""
     lines = text.split("\n")
     joined: list[str] = []
     for at, line in enumerate(lines[:-1]):
@@ -135,15 +135,15 @@ def is_spaceless(mark: str) -> bool:
 
 
 def is_hiragana(mark: str) -> bool:
-    """Say whether a character is hiragana, which is written between words and hardly in names."""
+    """Say whether a character is hiragana, which sentences have and names rarely have."""
     return "\u3041" <= mark <= "\u309f"
 
 
 def is_han(mark: str) -> bool:
-    """Say whether a character is one of Chinese, which Japanese has too."""
+    """Say whether a character is Han: Chinese, or a Japanese kanji."""
     return "\u3400" <= mark <= "\u9fff"
 
 
 def _is_unseen(mark: str) -> bool:
-    # Variation selectors and skin tones: every thumb is one thumb. Signs of gender follow a joiner.
+    # Variation selectors and skin tones are ignored, so that all thumbs are equal.
     return mark in _UNSEEN or "\ufe00" <= mark <= "\ufe0f" or "\U0001f3fb" <= mark <= "\U0001f3ff"

@@ -1,1 +1,1 @@
-"""What a call has and what an approver fills in: payloads, forms, digests."""
+"""Payloads: the values of calls, the templates that approvers fill in, and digests."""

@@ -14,7 +14,7 @@ from signoff.core.base.errors import NotCanonical
 _MAX_SAFE_INTEGER = 2**53 - 1
 _ESCAPE = "\x00"
 _DEEPEST = 100
-"""Levels of nesting; what reads the records back stops at 200."""
+"""The most levels of nesting; the reader of stored records stops at 200."""
 
 _COMPARED = 16
 
@@ -24,21 +24,22 @@ def digest(
 ) -> str:
     """Return ``sha256:`` and 64 hex digits over the canonical form of a tool call.
 
-    The canonical form is JSON Canonicalization Scheme (RFC 8785) of
-    ``{"args": args, "tool": tool}``, with what else is given of the call. RFC 8785 has no integers
-    beyond 2^53-1; agents do pass such numbers (account numbers), so they are written as marked
-    strings that no real string can equal. As in JSON, a number is its value: 1 and 1.0 have one
-    digest, and 1 and true have two. RFC 8785 writes −0 as 0; a tool can tell them apart, so they
-    have two digests here.
+    The canonical form is the JSON Canonicalization Scheme (RFC 8785) of
+    ``{"args": args, "tool": tool}`` and the members of `about`. RFC 8785 has no integers beyond
+    2^53-1. Agents do pass such numbers (account numbers), so they are written as marked strings
+    that no real string can equal. As in JSON, numbers are compared by value: 1 and 1.0 have the
+    same digest, but 1 and true do not. RFC 8785 writes −0 as 0. A tool can distinguish them, so
+    they have different digests here.
 
     Args:
         tool: The name of the tool.
         args: Its arguments.
-        about: Who calls it, for whom, and what it declares; None for the call alone.
+        about: The agent, the app, the requester and what the tool declares; None for the call
+            alone.
 
     Raises:
-        NotCanonical: The arguments hold something that JSON cannot say (NaN, infinity, a
-            lone surrogate, a tuple), or are nested too deeply.
+        NotCanonical: The arguments contain values that JSON does not have (NaN, infinity, a lone
+            surrogate, a tuple), or are nested too deeply.
     """
     call: JsonValue = {**(about or {}), "args": dict(args), "tool": tool}
     canonical = require_canonical(call, f"The arguments of {tool}()")
@@ -50,14 +51,14 @@ def require_canonical(value: JsonValue, what: str) -> bytes:
 
     Args:
         value: The value.
-        what: What it is, to begin a sentence with.
+        what: The name of the value, as the beginning of a sentence.
 
     Raises:
-        NotCanonical: It has none.
+        NotCanonical: The value has no canonical form.
     """
     try:
         return rfc8785.dumps(_injective(value, 0))
-    # ValueError: what rfc8785 refuses, lone surrogates, and integers of over 4,300 digits.
+    # ValueError: a refusal by rfc8785, a lone surrogate, or an integer of over 4,300 digits.
     except (ValueError, RecursionError) as error:
         raise NotCanonical(
             f"{what} cannot be brought into canonical JSON: {error}. "
@@ -66,7 +67,7 @@ def require_canonical(value: JsonValue, what: str) -> bytes:
 
 
 def _injective(value: JsonValue, depth: int) -> JsonValue:
-    """Rewrite numbers that RFC 8785 cannot hold, without letting two values meet."""
+    """Rewrite numbers that RFC 8785 does not have, so that different values stay different."""
     if depth > _DEEPEST:
         raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     match value:
@@ -81,7 +82,7 @@ def _injective(value: JsonValue, depth: int) -> JsonValue:
         case dict() if all(isinstance(key, str) for key in value):
             return {_escaped(key): _injective(item, depth + 1) for key, item in value.items()}
         case _:
-            # Never passed over in silence: two values that are left out would look the same.
+            # Such values are not left out silently, because different calls would look the same.
             raise ValueError(f"{type(value).__name__} is not a JSON value")
 
 
@@ -91,7 +92,7 @@ def _number(value: float) -> JsonValue:
             return f"{_ESCAPE}-0"
         if not value.is_integer():
             return value
-    # The same for 1e20 and for 10**20: a database of sessions may turn one into the other.
+    # 1e20 and 10**20 are equal, because a session database may turn one into the other.
     whole = int(value)
     return value if abs(whole) <= _MAX_SAFE_INTEGER else f"{_ESCAPE}int:{whole}"
 

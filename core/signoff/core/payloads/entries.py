@@ -1,7 +1,7 @@
-"""Values for a payload template, as people write them around the word that approves.
+"""Finds the values for a payload template in a person's reply.
 
-On the line itself (``approve 3``, ``approve with days=3, note=x``) or on the lines right below it
-(``days: 3``). What this module returns is still text; ``payload.parse_values`` gives it a type.
+The values are on the line that approves (``approve 3``, ``approve with days=3, note=x``) or on the
+lines below it (``days: 3``). They are still text; ``payload.parse_values`` converts them.
 """
 
 import difflib
@@ -21,21 +21,21 @@ _MINUS: Final = "\N{MINUS SIGN}"
 
 
 class Entries(NamedTuple):
-    """Names and raw text as found, and what is wrong, if anything."""
+    """The names and raw texts that were found, and the problem, if there is one."""
 
     found: tuple[tuple[str, str], ...] = ()
     problem: str = ""
 
 
 def entries_on_line(body: str, template: JsonValue) -> Entries:
-    """Read the values that stand on the command line, after the word that approves.
+    """Read the values on the line that approves.
 
     Args:
-        body: What follows that word, in plain form and without the separator.
+        body: The text after the word that approves, in plain form and without the separator.
         template: The payload template of the request.
 
     Returns:
-        The values; nothing where the words are not values at all.
+        The values, empty if the words are not values.
     """
     head, _, tail = body.partition(" ")
     given = tail if leads_values(head) else body
@@ -50,7 +50,7 @@ def entries_on_line(body: str, template: JsonValue) -> Entries:
     number = isinstance(start, int | float) and not isinstance(start, bool)
     day = isinstance(start, str) and is_iso_date(start)
     digits = (number or day) and given[:1] in tuple(f"+-{_MINUS}0123456789")
-    # Bare words are never a text value: "approve nothing" must not approve with the note "nothing".
+    # A text value needs quotes: "approve nothing" must not approve with the note "nothing".
     quoted = isinstance(start, str) and len(given) > 2 and given[0] == given[-1] == '"'
     dated = day and read_date(given.rstrip(".")) is not None
     return Entries(((name, given),)) if digits or quoted or dated else Entries()
@@ -71,7 +71,7 @@ def _split(piece: str) -> tuple[str, str]:
 
 
 def _assignments(given: str, template: JsonValue) -> Entries:
-    """Read ``a=1, b=two, three``: a piece that names no field belongs to the value before it."""
+    """Read ``a=1, b=two, three``: a piece without a field belongs to the value before it."""
     found: list[tuple[str, str]] = []
     for piece in given.split(","):
         pair = assignment(piece, template)
@@ -94,7 +94,7 @@ def _assignments(given: str, template: JsonValue) -> Entries:
 
 
 def misspelt(line: str, template: JsonValue) -> str:
-    """Return the field that the name on a line nearly is, or ""."""
+    """Return the field whose name is similar to the name on a line, or ""."""
     name = _split(line)[0].strip(" *_`").casefold().replace(" ", "_")
     known = {field.casefold()[:_LONGEST_NAME]: field for field in fields_of(template)}
     if not name or assignment(line, template):

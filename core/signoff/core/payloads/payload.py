@@ -1,13 +1,13 @@
-"""The payload template of a request, and the values a person fills it with.
+"""The payload template of a request, and the values that a person enters.
 
-A tool may ask for more than yes or no: ``request_confirmation(payload={"approved_days": 0})``. That
-JSON is a template: its keys name the fields, its values say of what kind each field is and what it
-starts as.
+A tool may ask for more than yes or no: ``request_confirmation(payload={"approved_days": 0})``. This
+JSON is a template. Its keys name the fields, and its values are the initial values, which also
+determine the types.
 
-- A field that starts as ``0``, ``0.0``, ``""`` or ``None`` is empty and has to be filled.
-- A field that starts as a day (``"2026-11-21"``) takes a day, however people write it.
-- ``{}`` or ``[]`` inside a template says nothing about its contents, so any contents are taken. A
-  template that is itself ``{}`` asks for nothing.
+- A field with the initial value ``0``, ``0.0``, ``""`` or ``None`` is empty and must be filled in.
+- A field with a date as initial value (``"2026-11-21"``) takes a date in any clear notation.
+- ``{}`` or ``[]`` inside a template allows any contents. A template that is itself ``{}`` asks for
+  nothing.
 - A template that is not an object has one field, called ``value``.
 
 Numbers stay within the integers that every JSON reader keeps exactly (RFC 7493 section 2.2),
@@ -26,7 +26,6 @@ from signoff.core.base.errors import PayloadError
 from signoff.core.base.numbers import json_text, number_text
 from signoff.core.base.numerals import is_ambiguous, split_number
 from signoff.core.base.text import brief, clean_text, plain_line
-from signoff.core.lexicon.languages import is_false, is_true
 
 LONGEST_TEXT: Final = 2_000
 LARGEST_NUMBER: Final = 2**53 - 1
@@ -36,13 +35,13 @@ _LONGEST_NUMBER: Final = 40
 
 
 def fields_of(template: JsonValue) -> dict[str, JsonValue]:
-    """Return the fields of a template, by name, with what each starts as.
+    """Return the fields of a template: the initial value of each, by name.
 
     Args:
-        template: The tool's template, or None when it asked for no payload.
+        template: The tool's template, or None if the tool asks for no payload.
 
     Returns:
-        The object itself, ``{"value": template}`` for any other JSON, and nothing for None.
+        The object itself, ``{"value": template}`` for any other JSON, and ``{}`` for None.
     """
     if template is None:
         return {}
@@ -50,9 +49,9 @@ def fields_of(template: JsonValue) -> dict[str, JsonValue]:
 
 
 def find_field(template: JsonValue, name: str) -> str | None:
-    """Return the field a person means by a name, or None.
+    """Return the field that a person means by a name, or None.
 
-    Case, spaces, hyphens and underscores are taken alike, as long as only one field fits.
+    Case, spaces, hyphens and underscores are ignored if only one field then has this name.
     """
     fields = fields_of(template)
     if name in fields:
@@ -67,23 +66,23 @@ def parse_values(
     entries: Mapping[str, str],
     currencies: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, JsonValue]:
-    """Convert what a person typed into the kinds the template asks for.
+    """Convert the texts that a person typed into values of the template's types.
 
-    A number may be grouped ("1,000,000") only where the grouping can mean nothing else: "1,000" and
-    "1.000" are one thousand to some and one to others, and are refused.
+    Thousands separators are allowed only if they are unambiguous ("1,000,000"). "1,000" and "1.000"
+    mean one thousand to some people and one to others, and are refused.
 
     Args:
-        template: The tool's template. None takes any name and any value.
-        entries: Names and the raw text beside them.
-        currencies: Of the fields that are amounts of money: it may stand beside the number, and no
-            other one may.
+        template: The tool's template. None allows any name and any value.
+        entries: The typed texts, by name.
+        currencies: The currencies of the fields that are amounts of money. A number may be written
+            with its currency, but not with another one.
 
     Returns:
-        The values by the template's own field names; fields not named are left out.
+        The values by the template's field names, without fields that the person did not name.
 
     Raises:
-        PayloadError: A name that is no field, a name given twice, or text that is not of the
-            field's kind.
+        PayloadError: A name is not a field or occurs twice, or a text does not have the type of
+            its field.
     """
     values: dict[str, JsonValue] = {}
     for name, text in entries.items():
@@ -104,7 +103,7 @@ def parse_values(
 
 
 def _without_currency(text: str, currency: str) -> str:
-    """Return the number of an amount in a currency: "2,500.00" of "2,500.00 EUR"."""
+    """Return the number in an amount with a currency: "2,500.00" for "2,500.00 EUR"."""
     plain = plain_line(text)
     for part in (plain.upper().removesuffix(currency), plain.upper().removeprefix(currency)):
         if len(part) < len(plain) and part.strip() and not part.strip()[-1].isalpha():
@@ -113,20 +112,20 @@ def _without_currency(text: str, currency: str) -> str:
 
 
 def check_payload(template: JsonValue, payload: JsonValue) -> JsonValue:
-    """Hold a payload that is already structured to its template.
+    """Check a structured payload against its template.
 
-    A whole number is taken where a decimal number is asked for, never the other way round, and a
-    boolean is never a number.
+    A whole number is allowed for a decimal number, but not the other way round. A boolean is not
+    allowed for a number.
 
     Args:
-        template: The tool's template. None takes any JSON within the limits on numbers and text.
-        payload: What a form, a button or a programme sent.
+        template: The tool's template. None allows any JSON within the limits on numbers and text.
+        payload: The payload from a form, a button or a program.
 
     Returns:
-        The payload with the fields it left out as they start in the template.
+        The payload; missing fields get the initial values of the template.
 
     Raises:
-        PayloadError: A key the template does not have, or a value of another kind.
+        PayloadError: The template does not have a key, or a value has another type.
     """
     if template == {} and payload != {}:
         first = next(iter(payload)) if isinstance(payload, dict) and payload else LONE_FIELD
@@ -136,7 +135,7 @@ def check_payload(template: JsonValue, payload: JsonValue) -> JsonValue:
 
 
 def fill(template: JsonValue, values: Mapping[str, JsonValue] | None) -> JsonValue:
-    """Return the payload the tool gets: the template with the values put over it.
+    """Return the payload for the tool: the template, updated with the values.
 
     Raises:
         PayloadError: As ``check_payload``.
@@ -149,10 +148,10 @@ def fill(template: JsonValue, values: Mapping[str, JsonValue] | None) -> JsonVal
 
 
 def missing_fields(template: JsonValue, values: Mapping[str, JsonValue] | None) -> list[str]:
-    """Return the fields a person still has to fill, in the template's order.
+    """Return the fields that a person still has to fill in, in the template's order.
 
-    Approving an empty field would let the tool run on a zero that nobody chose. ``False`` and empty
-    objects and lists are choices; ``0``, ``0.0``, ``""`` and ``None`` are blanks.
+    If an empty field could be approved, the tool would run with a zero that nobody chose. ``0``,
+    ``0.0``, ``""`` and ``None`` are empty; ``False`` and empty objects and lists are not.
     """
     given = values or {}
     return [
@@ -161,7 +160,7 @@ def missing_fields(template: JsonValue, values: Mapping[str, JsonValue] | None) 
 
 
 def example_value(start: JsonValue) -> str:
-    """Return text that a field which starts like this would take, for help and error messages."""
+    """Return an example text for a field with this initial value, for help and error messages."""
     if isinstance(start, bool):
         return "yes" if start else "no"
     if isinstance(start, str):
@@ -181,7 +180,7 @@ def _blank(start: JsonValue) -> bool:
 
 def _decimal_example(start: float) -> str:
     text = number_text(start or 2.5)
-    # "1.125" is refused as ambiguous, and so is what has too many digits.
+    # "1.125" is refused as ambiguous, and so are numbers with too many digits.
     try:
         _read_number(LONE_FIELD, 0.0, text)
     except PayloadError:
@@ -190,7 +189,7 @@ def _decimal_example(start: float) -> str:
 
 
 def _read_as(field: str, start: JsonValue, text: str) -> JsonValue:
-    """Read text as the kind that the field starts with."""
+    """Read text as the type of the field's initial value."""
     if len(text) > LONGEST_TEXT:
         raise _wrong(field, start, text, f"at most {LONGEST_TEXT:,} characters")
     if isinstance(start, bool):
@@ -210,6 +209,9 @@ def _read_as(field: str, start: JsonValue, text: str) -> JsonValue:
 
 
 def _read_bool(field: str, start: JsonValue, text: str) -> bool:
+    # Imported here because most users of templates read no replies.
+    from signoff.core.lexicon.languages import is_false, is_true  # noqa: PLC0415
+
     word = plain_line(text).casefold().rstrip(".!")
     if is_true(word):
         return True
@@ -219,7 +221,7 @@ def _read_bool(field: str, start: JsonValue, text: str) -> bool:
 
 
 def _read_number(field: str, start: float, text: str) -> int | float:
-    """Read digits with an optional sign, grouping and decimal mark, and nothing else."""
+    """Read digits with an optional sign, thousands separators and a decimal mark."""
     whole = isinstance(start, int)
     kind = _kind(start)
     plain = plain_line(text)
@@ -238,7 +240,7 @@ def _read_number(field: str, start: float, text: str) -> int | float:
 
 
 def _read_date(field: str, start: str, text: str) -> str:
-    """Read a day, for a field that starts as one: 2026-11-21."""
+    """Read a date, for a field with a date as initial value: 2026-11-21."""
     day = read_date(plain_line(_read_text(text)).rstrip("."))
     if day is None:
         raise _wrong(field, start, text, "a day with its year, that can be read in one way only")
@@ -252,7 +254,7 @@ def _read_text(text: str) -> str:
 
 
 def _read_any(field: str, text: str) -> JsonValue:
-    """Read JSON where the text is JSON, and text where it is not."""
+    """Read JSON if the text is JSON, and otherwise the text itself."""
     if len(text) > LONGEST_TEXT:
         raise _wrong(field, None, text, f"at most {LONGEST_TEXT:,} characters")
     try:
@@ -263,7 +265,12 @@ def _read_any(field: str, text: str) -> JsonValue:
 
 
 def _read_json(field: str, start: JsonValue, text: str) -> JsonValue:
-    """Read strict JSON: no NaN, no repeated keys, no bottomless nesting; else ValueError."""
+    """Read strict JSON, without NaN, repeated keys and deep nesting.
+
+    Raises:
+        ValueError: The text is not JSON.
+        PayloadError: The JSON is not strict.
+    """
 
     def constant(name: str) -> JsonValue:
         raise _wrong(field, start, name, "a finite number")
@@ -275,13 +282,13 @@ def _read_json(field: str, start: JsonValue, text: str) -> JsonValue:
 
     if text.count("[") + text.count("{") > DEEPEST_JSON * DEEPEST_JSON:
         raise _wrong(field, start, text, "less deeply nested JSON")
-    # json.loads is typed as Any; what it returns with these hooks is JSON.
+    # json.loads is typed as Any; with these hooks it returns JSON.
     value: JsonValue = json.loads(text, parse_constant=constant, object_pairs_hook=object_of)
     return value
 
 
 def _check(where: str, start: JsonValue, value: JsonValue, depth: int = 0) -> JsonValue:
-    """Check one value against what stands in its place in the template."""
+    """Check one value against the initial value at the same place in the template."""
     if depth > DEEPEST_JSON:
         raise _wrong(where, start, "…", f"JSON nested at most {DEEPEST_JSON} deep")
     if isinstance(start, dict):
@@ -291,7 +298,7 @@ def _check(where: str, start: JsonValue, value: JsonValue, depth: int = 0) -> Js
     if isinstance(start, list):
         if not isinstance(value, list):
             raise _wrong(where, start, value, _kind(start))
-        # A list template shows one element; a longer one says nothing more about those that follow.
+        # The first element of a list template describes all elements.
         return [_check(where, start[0] if start else None, item, depth + 1) for item in value]
     if start is None:
         return _check_free(where, value, depth)
@@ -331,14 +338,14 @@ def _check_scalar(where: str, start: JsonValue, value: JsonValue) -> JsonValue:
         return _sound(where, value)
     if isinstance(value, bool):
         return value
-    # NaN is not below anything either.
+    # The comparison with NaN is false too.
     if not abs(value) <= LARGEST_NUMBER:
         raise _wrong(where, start, value, f"a finite number no larger than {LARGEST_NUMBER:,}")
     return float(value) if decimal else value
 
 
 def _sound(where: str, text: str) -> str:
-    """Refuse text that is too long or that UTF-8 cannot carry."""
+    """Refuse text that is too long or cannot be encoded in UTF-8."""
     if len(text) > LONGEST_TEXT:
         raise _wrong(where, "", text, f"at most {LONGEST_TEXT:,} characters")
     if any("\ud800" <= mark <= "\udfff" for mark in text):
@@ -347,7 +354,7 @@ def _sound(where: str, text: str) -> str:
 
 
 def _kind(start: JsonValue) -> str:
-    """Name a kind in words for the person who has to write one."""
+    """Return the name of a type for the person who has to enter a value."""
     if isinstance(start, bool):
         return "yes or no"
     names: dict[type, str] = {
@@ -369,7 +376,7 @@ def _wrong(key: str, start: JsonValue, read: object, wanted: str) -> PayloadErro
 
 
 def _shown(read: object) -> str:
-    # Python refuses to spell out integers of many thousand digits.
+    # Python refuses to convert integers of many thousand digits to text.
     if isinstance(read, int | float) and not isinstance(read, bool):
         return "a huge number" if abs(read) > 10**60 else number_text(read)
     return brief(str(read))

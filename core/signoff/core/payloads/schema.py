@@ -1,7 +1,7 @@
-"""JSON Schema (https://json-schema.org, draft 2020-12), as far as a form needs to understand it.
+"""The parts of JSON Schema (https://json-schema.org, draft 2020-12) that a form needs.
 
-Python models, dictionaries and language models all write schemas: what is read here is what they
-have in common, and a schema that cannot be read asks for anything.
+Schemas come from Python models, dictionaries and language models, so this module reads what they
+have in common. A schema that cannot be read allows any answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_REFERENCES: Final = 16
 
 
 def usable(schema: JsonValue) -> Schema:
-    """Return a schema with the names of types as the standard writes them, ``{}`` if it is none."""
+    """Return a schema with the standard names of types, ``{}`` if it is not a valid schema."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 -- most calls have no schema
     from jsonschema.exceptions import SchemaError  # noqa: PLC0415
 
@@ -46,16 +46,16 @@ def usable(schema: JsonValue) -> Schema:
 
 
 def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
-    """Return what is most wrong with an answer; None where it fits.
+    """Return the most relevant error of an answer, None if it matches the schema.
 
-    A schema that refers to what is not there cannot refuse anything, and nothing is ever fetched.
+    Nothing is fetched. If a reference cannot be resolved, the answer counts as valid.
     """
     from jsonschema import Draft202012Validator  # noqa: PLC0415 -- as above
     from jsonschema.exceptions import best_match  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    # The registry is empty, so that a reference to an address elsewhere leads nowhere.
+    # The registry is empty, so that references to other documents are not followed.
     validator = Draft202012Validator(schema, registry=Registry())
     try:
         worst: ValidationError | None = best_match(validator.iter_errors(answer))
@@ -65,7 +65,7 @@ def misfit(schema: Schema, answer: JsonValue) -> ValidationError | None:
 
 
 def plain(part: JsonValue, root: Schema) -> Schema:
-    """Return a part of a schema with references within it followed, and "or null" looked past."""
+    """Return a part of a schema with its references resolved and without a "null" alternative."""
     for _ in range(_MOST_REFERENCES):
         if not isinstance(part, dict):
             return {}
@@ -86,7 +86,7 @@ def plain(part: JsonValue, root: Schema) -> Schema:
 
 
 def type_of(schema: Schema) -> str:
-    """Return the one type that is asked for, null aside; "" where there is none or more."""
+    """Return the only type besides null, "" if there is no type or more than one."""
     kind = schema.get("type")
     if isinstance(kind, list):
         real = [one for one in kind if one != "null"]
@@ -97,7 +97,7 @@ def type_of(schema: Schema) -> str:
 
 
 def start_of(schema: Schema) -> JsonValue:
-    """Return what a field of this schema starts as in a payload template; None is any kind."""
+    """Return the initial value of this field for a payload template; None allows any type."""
     kind, choices = type_of(schema), schema.get("enum")
     if not kind and isinstance(choices, list) and choices:
         return "" if all(isinstance(one, str) for one in choices) else None
@@ -106,7 +106,7 @@ def start_of(schema: Schema) -> JsonValue:
 
 
 def default_of(schema: Schema) -> JsonValue:
-    """Return what a property has when it is not given, None where nothing is said."""
+    """Return the default of a property, None if the schema has no default."""
     default = schema.get("default")
     whole = isinstance(default, int) and not isinstance(default, bool)
     return float(default) if whole and type_of(schema) == "number" else default  # type: ignore[arg-type] # whole says so
@@ -124,7 +124,7 @@ def suggestions(schema: Schema) -> Iterator[JsonValue]:
 
 
 def _lowered(schema: JsonValue, depth: int) -> JsonValue:
-    """Write ``STRING``, as models and Google's own schemas do, as ``string``."""
+    """Write type names such as ``STRING`` (from models and Google's schemas) as ``string``."""
     if depth > _DEEPEST:
         return schema
     if isinstance(schema, list):

@@ -1,10 +1,9 @@
-"""What evaluating an expression may cost, estimated before it is evaluated.
+"""Estimates the cost of an expression before it is evaluated.
 
-CEL always ends, but not soon: ``all`` inside of ``all`` inside of ``all`` over 400 items takes a
-minute, and nothing else can be done meanwhile in the process that evaluates it. Who wrote the
-policy decides how deep its loops are; who made the call, how long its lists are. So the two are
-multiplied first. The numbers behind it are measured: `cel` copies a name's whole value each time it
-is read, and what ``map`` and ``filter`` have gathered each time they add to it.
+CEL always terminates, but can be slow: three nested ``all`` over 400 items take a minute, which
+blocks the process. The policy determines the depth of the loops, and the call the length of its
+lists, so the estimate multiplies the two. Its constants are measured: `cel` copies the whole value
+of a name each time it is read, and the result of ``map`` and ``filter`` each time they add to it.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from typing import Final
 from pydantic import JsonValue
 
 MOST: Final = 2_000_000
-"""What an expression may cost: about half a second, in units of one value that is copied."""
+"""The highest cost of an expression: about half a second, in units of one copied value."""
 
 DEEPEST: Final = 64
-"""How deep values may be nested."""
+"""The deepest nesting of values."""
 
 _CHARACTERS: Final = 256
-"""How many characters of a text cost as much as one value."""
+"""The characters of a text that cost as much as one value."""
 
 _TURN: Final = 4
 _LETTERS: Final = 3
-"""What a turn of a loop costs, and how many letters of its body cost as much as one value."""
+"""The cost of an iteration, and the letters of a loop's body that cost as much as one value."""
 
 _PATTERN: Final = 1_000
-"""What a regular expression costs, which is compiled each time it is used."""
+"""The cost of a regular expression, which is compiled each time it is used."""
 
 _LITERAL: Final = re.compile(
     r"""[bB]?[rR][bB]?(?:'''.*?'''|\"\"\".*?\"\"\"|'[^'\n]*'|"[^"\n]*")"""  # raw: no escapes
@@ -49,18 +48,18 @@ _RANGE: Final = re.compile(r"([A-Za-z_]\w*)(?:\s*\.\s*[A-Za-z_]\w*|\s*\[[^\[\]]*
 _MATCHES: Final = re.compile(r"\bmatches\s*\(")
 _NAME: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _WORDS: Final = frozenset({"true", "false", "null", "in", "size", "has", "int", "double", "string"})
-"""Names that are no facts; one that is not here only makes a loop look dearer."""
+"""Names that are not facts; a missing one only makes a loop look more expensive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large facts are, in values; a text counts as several.
+    """The size of facts in values; a long text counts as several.
 
     Attributes:
-        whole: All of them.
-        longest: The most elements that one list or map has.
-        element: The largest that a loop goes through, with what is in it: elements of lists, and
-            keys of maps.
+        whole: The size of all facts.
+        longest: The length of the longest list or map.
+        element: The size of the largest value over which a loop can iterate: an element of a list
+            or a key of a map.
     """
 
     whole: int
@@ -70,13 +69,13 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop, with those around it.
+    """A loop with the loops around it.
 
     Attributes:
-        times: How often its body is evaluated, as factors: a True for each list that may be any of
-            the facts, a False for each that is inside of what a loop around it goes through.
-        turn: What its body costs each time, without what it copies.
-        reads: Whether its body reads facts, and not only what the loops have bound.
+        times: The factors of how often its body is evaluated: True for a list that may be any of
+            the facts, False for a list inside the elements of an outer loop.
+        turn: The cost of its body for each iteration, without copies.
+        reads: Whether its body reads facts, and not only the variables of the loops.
     """
 
     times: tuple[bool, ...]
@@ -85,16 +84,16 @@ class Loop:
 
 
 class Weighed(dict[str, JsonValue]):
-    """Facts that many expressions see, and whose size is reckoned once; nobody changes them."""
+    """Facts for many expressions, whose size is computed once. They must not be changed."""
 
     @cached_property
     def size(self) -> Size | None:
-        """How large they are, None where they are nested too deeply."""
+        """The size of the facts, None if they are nested too deeply."""
         return size_of(dict(self))
 
 
 def cost(source: str, facts: Mapping[str, JsonValue]) -> float:
-    """Return what an expression costs at most on these facts; infinity where they are too deep."""
+    """Return the highest cost of an expression on these facts; infinity if they are too deep."""
     size = facts.size if isinstance(facts, Weighed) else size_of(dict(facts))
     if size is None:
         return math.inf
@@ -106,7 +105,7 @@ def cost(source: str, facts: Mapping[str, JsonValue]) -> float:
 
 
 def size_of(value: JsonValue) -> Size | None:
-    """Return how large a value is, None where it is nested too deeply."""
+    """Return the size of a value, None if it is nested too deeply."""
     longest = element = 1
 
     def weigh(part: JsonValue, depth: int) -> int:
@@ -115,6 +114,8 @@ def size_of(value: JsonValue) -> Size | None:
             raise RecursionError
         if isinstance(part, str):
             return 1 + len(part) // _CHARACTERS
+        if part is None or isinstance(part, int | float):
+            return 1
         if isinstance(part, Mapping):
             gone_through = [weigh(key, depth) for key in part]
             beside = sum(weigh(one, depth + 1) for one in part.values())
@@ -145,13 +146,13 @@ def _loops(text: str, around: tuple[bool, ...], bound: Mapping[str, int | None])
     Args:
         text: The part, without literals.
         around: The factors of the loops around it.
-        bound: The names that those have bound, each with the place of its factor; None where
-            another loop goes through its elements already.
+        bound: The variables of these loops, each with the place of its factor; None if another
+            loop already iterates over its elements.
     """
     end = 0
     for found in _LOOP.finditer(text):
         if found.start() < end:
-            continue  # inside of the one before, which has yielded it
+            continue  # inside the previous loop, which has yielded it
         end = _closing(text, found.end())
         body, name = text[found.end() : end], found[2]
         head = _RANGE.search(text[: found.start()])
@@ -160,7 +161,7 @@ def _loops(text: str, around: tuple[bool, ...], bound: Mapping[str, int | None])
         if head is None or place is None:
             times, inner[name] = (*around, True), len(around)
         else:
-            # All elements of all elements are no more than there are values.
+            # All elements of all elements are at most as many as there are values.
             times = (*around[:place], False, *around[place + 1 :])
             inner[head[1]], inner[name] = None, place
         if found[1] in _GATHERING:
@@ -176,7 +177,7 @@ def _reads(body: str, bound: Iterable[str]) -> bool:
 
 
 def _closing(text: str, start: int) -> int:
-    """Return where the bracket is closed that was opened before a place."""
+    """Return where the bracket that was opened before a place is closed."""
     depth = 1
     for place in range(start, len(text)):
         depth += (text[place] in "([{") - (text[place] in ")]}")

@@ -167,8 +167,8 @@ def _check_now(source: str) -> None:
         for double, single in _TEXT.findall(compared):
             if (day := double or single) not in WEEKDAYS:
                 raise ConditionError(
-                    f"{source!r} compares now.weekday with {day!r}, which is no day. The days are "
-                    f"{', '.join(WEEKDAYS)}."
+                    f"{source!r} compares now.weekday with {day!r}, which is not a day. "
+                    f"The days are {', '.join(WEEKDAYS)}."
                 )
 
 

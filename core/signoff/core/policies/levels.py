@@ -1,4 +1,4 @@
-"""The levels of a policy: whom to ask, one after the other, and how many of them it takes."""
+"""The levels of a policy: the approvers, in order, and how many of them must approve."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from signoff.core.base.durations import LONGEST, Span, SpanText, parse_span
 from signoff.core.base.model import BY_NAME_OR_ALIAS, Value
 
 MANAGERS: Final = "requester.managers"
-"""In `ask`: all managers above the requester, one after the other; each has to approve."""
+"""In `ask`: all managers above the requester, one after another; each must approve."""
 
 Share = Annotated[str, Field(pattern=r"^([1-9][0-9]?|100)%$")]
-"""A part of those who are asked: ``"60%"``."""
+"""A share of the approvers: ``"60%"``."""
 
 Quorum = Annotated[int, Field(ge=1, le=1000)] | Literal["all", "majority"] | Share
-"""How many yeses it takes: so many, one of each who is asked, more than half, or a share."""
+"""How many approvals are needed: a number, all, more than half, or a share."""
 
 
 class Order(StrEnum):
-    """When each of those who are asked gets the question."""
+    """When each approver is asked."""
 
     ANY = "any"
-    """All of them at once, and they answer in any order."""
+    """All are asked at once, and answer in any order."""
     SEQUENCE = "sequence"
-    """One after the other, in the order of `ask`."""
+    """One is asked after another, in the order of `ask`."""
 
 
 class Earlier(StrEnum):
-    """What becomes of those who were asked at earlier levels."""
+    """Whether approvers of earlier levels can still answer."""
 
     LEAVE = "leave"
-    """They cannot answer any more."""
+    """They can no longer answer."""
     STAY = "stay"
-    """They may still answer, and what they have said goes on counting."""
+    """They may still answer, and their earlier answers still count."""
 
 
 class Verdict(StrEnum):
-    """What a person says."""
+    """The answer of a person."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -62,7 +62,7 @@ _EVERY: Final = "every "
 
 
 def _reminders(value: object) -> object:
-    """Read ``"every 4h"`` as the moments that it stands for; the level's end cuts them off."""
+    """Expand ``"every 4h"`` into durations; those after the end of the level are ignored."""
     if not isinstance(value, str):
         return value
     if not value.startswith(_EVERY):
@@ -86,11 +86,11 @@ Reminders = Annotated[
     ),
     Field(max_length=MOST_REMINDERS),
 ]
-"""When people are reminded, counted from the asking."""
+"""When people are reminded, from the start of the level."""
 
 
 def _informable(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse references that mean other people at each level."""
+    """Refuse references that mean different people at each level."""
     for one in value:
         if one == MANAGERS or one.startswith("asked."):
             raise ValueError(
@@ -101,7 +101,7 @@ def _informable(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Informed = Annotated[tuple[str, ...], AfterValidator(_informable), Field(max_length=50)]
-"""Who is told and does not decide: references as in `ask`."""
+"""People who are informed and do not decide: references as in `ask`."""
 
 
 class Asking(Value):
@@ -161,7 +161,10 @@ Groups = Annotated[tuple[Group, ...], Field(max_length=20)]
 
 
 def form_fault(asking: Asking, ask: tuple[str, ...], groups: tuple[Group, ...]) -> str:
-    """Return why people cannot be asked in this form, "" where they can."""
+    """Return why the settings of a level contradict each other, "" if they do not."""
+    if not (groups or asking.until or MANAGERS in ask):
+        # The usual case comes first, because this is checked for each approval that is read.
+        return ""
     return _groups_fault(asking, ask, groups) or _chain_fault(asking, ask, groups)
 
 
@@ -199,7 +202,7 @@ PhaseName = Annotated[
         serialization_alias="stage",
     ),
 ]
-"""In records it is `stage`, which the last release reads and writes; so are its settings read."""
+"""In records and older settings it is `stage`, which the last release uses."""
 
 
 class Level(Asking):
@@ -243,7 +246,7 @@ class Level(Asking):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Everything in `ask`, of all groups together."""
+        """All references in `ask`, including those of groups."""
         return (*self.ask, *(one for group in self.all_of for one in group.ask))
 
     @property
@@ -253,33 +256,35 @@ class Level(Asking):
 
     @property
     def fewest(self) -> int:
-        """How many yeses it takes at the least, as far as that is a number."""
+        """The least number of approvals, as far as quorums are numbers."""
         quorums = [group.quorum for group in self.all_of] or [self.quorum]
-        # Who is in several groups counts in each.
+        # A person in several groups counts in each of them.
         return max(one if isinstance(one, int) else 1 for one in quorums)
 
     def over(self, base: Asking) -> Level:
-        """Return the level with what it does not say filled in from its policy."""
+        """Return the level with unset keys inherited from its policy."""
         unset = Asking.model_fields.keys() - self.model_fields_set
         return self.model_copy(update={name: getattr(base, name) for name in unset})
 
 
 LevelKey = Annotated[str, Field(alias="turn")]
-"""See `level_key_of`. In records it is `turn`, which the last release reads and writes."""
+"""See `level_key_of`. In records it is `turn`, which the last release uses."""
 
 
 class Seat(Value):
-    """One who may decide at a level.
+    """A seat: one approver of a level.
 
     Attributes:
         level: The index of the level.
-        round: How often the levels had been gone through when it began.
+        round: The round in which the level started.
         person: The id of the person who acts.
-        instead_of: The id of the person for whom a delegate stands; "" for oneself.
+        instead_of: The id of the person whom a delegate represents; "" for one's own seat.
         via: The reference in `ask` that led here: ``queue:finance``.
-        groups: In which groups of `all_of` their answer counts, by index.
-        covers: Whether their limits reach as far as the `until` of the level wants. Who stands in
-            for somebody has no more than either of the two.
+        groups: The indexes of the groups of `all_of` in which the answer counts.
+        covers: Whether their limits fulfil the `until` of the level. For a stand-in, the limits of
+            both people must fulfil it.
+        through: The ids of further previous holders: intermediate delegates, and people who handed
+            the seat over. Entered values are checked against their limits too.
     """
 
     level: int = 0
@@ -289,18 +294,24 @@ class Seat(Value):
     via: str = ""
     groups: tuple[int, ...] = ()
     covers: bool = True
+    through: tuple[str, ...] = ()
 
     @property
     def stands_for(self) -> str:
         """The id of the person whose seat it is."""
         return self.instead_of or self.person
 
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The ids of all people whose limits apply to the seat."""
+        return tuple(dict.fromkeys((self.person, self.stands_for, *self.through)))
+
 
 STAYS: Final = -1
-"""The level of those who could not be reached: they may still answer, wherever it went on to."""
+"""The level of approvers who could not be reached: they may still answer at any later level."""
 
 OVER: Final = -2
-"""The level of those who were asked under other terms, whose levels have other numbers."""
+"""The level of approvers who were asked under other terms, whose levels have other numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,12 +319,14 @@ class Start:
     """The beginning of a level.
 
     Attributes:
-        level: Its index.
+        level: The index of the level.
         round: How often the levels have been gone through before.
-        seats: Who may decide there.
+        seats: The seats of the approvers.
         deadline: When it ends (UTC).
-        reminders: When those who have not answered are reminded (UTC).
-        informed: The ids of those who are told and do not decide.
+        reminders: When approvers who have not answered are reminded (UTC).
+        informed: The ids of the people to inform, who do not decide.
+        short: Why the level cannot approve, because fewer people can be asked than must approve; ""
+            if it can.
     """
 
     level: int
@@ -322,6 +335,7 @@ class Start:
     deadline: datetime
     reminders: tuple[datetime, ...] = ()
     informed: tuple[str, ...] = ()
+    short: str = ""
 
     @property
     def level_key(self) -> str:
@@ -333,16 +347,16 @@ class Start:
         return replace(self, seats=tuple(one for one in self.seats if one.person not in people))
 
     def in_round(self, round_: int) -> Start:
-        """Return the same level as another going."""
+        """Return the same level in another round."""
         seats = tuple(one.model_copy(update={"round": round_}) for one in self.seats)
         return replace(self, round=round_, seats=seats)
 
 
 def level_key_of(level: int, round_: int) -> str:
-    """Return what stands for one going of one level: "" for the first level at the beginning."""
+    """Return the key of a level in a round: "" for the first level in the first round."""
     return f"{round_}.{level}" if (level, round_) != (0, 0) else ""
 
 
 def level_of(level_key: str) -> int:
-    """Return the index of the level that `level_key_of` stands for."""
+    """Return the index of the level in a key from `level_key_of`."""
     return int(level_key.partition(".")[2] or 0)

@@ -313,38 +313,52 @@ class Routing(Rules):
 
     @property
     def content(self) -> dict[str, JsonValue]:
-        """What it says, without what only repeats a default."""
+        """The settings without those that only repeat a default."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
-    def _terms(self, policy: str, facts: Facts) -> Terms:
+    @cached_property
+    def _snapshots(self) -> dict[tuple[bool, bool], Terms]:
+        return {}
+
+    def _terms(self, policy: str, facts: Facts, *, batch: bool = False) -> Terms:
+        """Return the terms of a call. Calls with the same values of all expressions share them."""
+        under, second_step = (
+            _under(self.ceiling, facts),
+            second_step_needed(self.second_step, facts),
+        )
+        if (known := self._snapshots.get((under, second_step))) is not None:
+            return known
         rules = {name: getattr(self, name) for name in Rules.model_fields}
-        return Terms(
+        made = Terms(
             policy=policy,
             version=self.version,
             ask=self.ask,
             all_of=self.all_of,
             levels=tuple(level.over(self) for level in self.levels),
-            under_ceiling=_under(self.ceiling, facts),
-            second_step=second_step_needed(self.second_step, facts),
+            under_ceiling=under,
+            second_step=second_step,
+            batch=batch,
             **rules,
         )
+        return self._snapshots.setdefault((under, second_step), made)
 
 
 class Terms(Rules):
-    """Whom to ask, and by which rules. A snapshot of it rules one approval to its end.
+    """The rules of one approval: a snapshot of its policy, which applies until the approval ends.
 
     Attributes:
-        policy: The name of the policy it was taken from.
-        version: Which text of that policy it was; see `Routing.version`.
-        ask: Whom to ask, where there is one level.
-        levels: Who is asked one after the other, where there are several.
-        under_ceiling: Whether the end may approve.
-        second_step: Whether a yes by mail counts only when the person has confirmed it.
-        batch: Whether a yes may be given together with others.
-        at_least: How many yeses it takes in any case: the default that is asked in place of a
-            policy is no easier to win over than the easiest of its levels.
-        all_of: The groups that are asked side by side, where there is one level.
-        chains: The first and the last level of those that go up the managers until a limit covers
+        policy: The name of the policy.
+        version: The version of the policy; see `Routing.version`.
+        ask: The approvers, if there is one level.
+        levels: The levels, if there are several.
+        under_ceiling: Whether a timeout may approve it.
+        second_step: Whether an approval by mail or Slack only counts after the person has
+            confirmed it.
+        batch: Whether it may be approved together with others.
+        at_least: The least number of approvals. The default, if it is asked instead of a policy,
+            needs as many as the level of the policy that needs the fewest.
+        all_of: The groups that are asked side by side, if there is one level.
+        chains: The first and the last of the levels that go up the managers until a limit covers
             the call; see `signoff.core.routing.chains`.
     """
 
@@ -360,20 +374,20 @@ class Terms(Rules):
     at_least: int = 1
 
     def shown_like(self, before: Terms) -> Terms:
-        """Return these terms with what was hidden under others hidden, and under their title."""
+        """Return these terms with the hidden names, the title and the money of earlier terms."""
         money = {**before.money, **self.money}
         update = {"title": self.title or before.title, "money": money}
         return self.model_copy(update=update).hiding(before.hide)
 
     def hiding(self, names: Hidden) -> Terms:
-        """Return these terms with more of the call hidden."""
+        """Return these terms with further hidden names."""
         return self.model_copy(update={"hide": tuple(dict.fromkeys((*self.hide, *names)))})
 
     def fewest_from(self, level: int) -> int:
-        """Return how many yeses it takes at the least from the phase of a level on.
+        """Return the least number of approvals from the phase of a level on.
 
-        Of a phase that is as many as the easiest of its levels takes, as far as that is a number;
-        every phase has to approve.
+        Each phase counts with the level that needs the fewest, as far as quorums are numbers,
+        because every phase must approve.
         """
         wanted = 0
         for group in self._groups:
@@ -383,7 +397,7 @@ class Terms(Rules):
 
     @cached_property
     def ladder(self) -> tuple[Level, ...]:
-        """The levels, whichever way they are written; empty when nobody is to be asked."""
+        """The levels, or one level made of `ask` or `all_of`; empty if nobody is asked."""
         if self.levels or not (self.ask or self.all_of):
             return self.levels
         asking = {name: getattr(self, name) for name in Asking.model_fields}
@@ -391,22 +405,22 @@ class Terms(Rules):
         return (Level.model_construct(ask=self.ask, all_of=self.all_of, **asking),)
 
     def asking(self, level: int) -> Level | Terms:
-        """Return how a level asks, and whom."""
+        """Return the settings of a level."""
         return self.levels[level] if level < len(self.levels) else self
 
     def stays(self, level: int) -> bool:
-        """Say whether those of earlier levels may still answer at this one."""
+        """Say whether approvers of earlier levels may still answer at this level."""
         return level < len(self.levels) and self.levels[level].earlier is Earlier.STAY
 
     def called(self, level: int) -> str:
-        """Return what a level is called, "" where there is only one."""
+        """Return the name of a level, "" if there is only one without a name."""
         if len(self.levels) < 2:
             return self.levels[0].name if self.levels else ""
         name = self.levels[level].name if level < len(self.levels) else ""
         return name or f"level {level + 1}"
 
     def telling_as(self, other: Terms) -> Terms:
-        """Return the terms that tell the same people of the same as others, besides their own."""
+        """Return these terms with the notifications of others, and the people to inform of both."""
         update: dict[str, object] = {
             "inform": tuple(dict.fromkeys((*other.inform, *self.inform))),
             "notify_requester": other.notify_requester,
@@ -415,14 +429,13 @@ class Terms(Rules):
         return self.model_copy(update=update)
 
     def informs(self, level: int) -> tuple[str, ...]:
-        """Return whom a level informs, besides those whom all of it informs."""
+        """Return whom a level informs, besides the people whom all levels inform."""
         return self.levels[level].inform if level < len(self.levels) else ()
 
     def after(self, level: int, round_: int) -> Iterator[tuple[int, int]]:
-        """Yield the levels of the same phase that are asked when one is over, and did not approve.
+        """Yield the levels to ask, in the same phase, after a level ended without an approval.
 
-        Each with how often they were gone through before. A manager who does not answer is
-        followed by the next one up.
+        Each comes with its round. If a manager does not answer, the next manager up follows.
         """
         mine = next((one for one in self._groups if level <= one[-1]), [])
         yield from ((index, round_) for index in mine if index > level)
@@ -430,7 +443,7 @@ class Terms(Rules):
             yield from ((index, again) for index in mine)
 
     def behind(self, level: int, round_: int, *, covered: bool = True) -> Iterator[tuple[int, int]]:
-        """Yield the levels of the next phase, which are asked when that of a level has approved.
+        """Yield the levels of the next phase, which are asked after the phase of a level approved.
 
         Args:
             level: The index of the level.
@@ -447,7 +460,7 @@ class Terms(Rules):
             yield from ((index, round_) for index in self._phases[phase])
 
     def chain_of(self, level: int) -> tuple[int, int] | None:
-        """Return the first and last level that go up the managers together with this one."""
+        """Return the first and last level of the chain of managers that contains this level."""
         return next((one for one in self.chains if one[0] <= level <= one[1]), None)
 
     def same_phase(self, one: int, other: int) -> bool:
@@ -464,12 +477,12 @@ class Terms(Rules):
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """The names of the phases, one "" where there is only one."""
+        """The names of the phases; a single phase without a name is ""."""
         return tuple(self.ladder[one[0]].phase for one in self._phases)
 
     @property
     def _groups(self) -> list[list[int]]:
-        """The indexes of the levels of each phase; those up the managers to a limit are one."""
+        """The indexes of the levels of each phase; a chain of managers counts as one phase."""
         found: list[list[int]] = []
         for phase in self._phases:
             ends = self.chain_of(phase[0])
@@ -546,8 +559,8 @@ class Policy(Routing):
         return self
 
     def terms(self, facts: Facts) -> Terms:
-        """Return the snapshot that rules an approval of a call with these facts."""
-        return self._terms(self.name, facts).model_copy(update={"batch": self.batch})
+        """Return the snapshot for an approval of a call with these facts."""
+        return self._terms(self.name, facts, batch=self.batch)
 
 
 class Fallback(Routing):
@@ -569,12 +582,12 @@ class Fallback(Routing):
         return self
 
     def terms(self, facts: Facts) -> Terms:
-        """Return the snapshot that rules an approval; nobody is in it when none is configured."""
+        """Return the snapshot for an approval; it asks nobody if no approver is configured."""
         return self._terms("default", facts)
 
 
 def second_step_needed(second_step: str, facts: Facts) -> bool:
-    """Say whether a call needs a second step; one that cannot be evaluated needs it."""
+    """Say whether a call needs a second step; a failing expression counts as true."""
     if not second_step:
         return False
     try:
@@ -584,7 +597,7 @@ def second_step_needed(second_step: str, facts: Facts) -> bool:
 
 
 def _under(ceiling: str, facts: Facts) -> bool:
-    """Say whether a call is under a ceiling; what cannot be evaluated is above it."""
+    """Say whether a call is under a ceiling; a failing expression counts as false."""
     try:
         return bool(ceiling) and conditions.holds(ceiling, facts)
     except ConditionError:

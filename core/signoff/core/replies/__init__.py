@@ -1,1 +1,1 @@
-"""What people answer: from their own words to what they mean."""
+"""Replies: what people's own words mean."""

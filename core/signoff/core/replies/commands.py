@@ -1,4 +1,4 @@
-"""What a reply may say other than yes and no.
+"""Reads the commands in replies: everything that a reply may say besides yes and no.
 
 ::
 
@@ -9,12 +9,12 @@
     comment : text                          kommentar: passt zum Angebot
     extend  [by] DURATION : reason          extend 4h: waiting for the vendor
     remind                                  remind them   erinnern
-    withdraw [: reason]                     for the requester alone
-    revoke  [: reason]                      takes back that similar calls are approved
+    withdraw [: reason]                     only for the requester
+    revoke  [: reason]                      revokes the grant for similar calls
     away    [from DAY] until DAY [, delegate NAME]
     back
 
-The phrases are those of the lexicon, so each of these can be said in every language.
+The lexicon has the phrases, so people can write each command in every language.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ _LONGEST_NAME: Final = 254
 
 
 def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None:
-    """Read what is neither a yes nor a no.
+    """Read a text that is neither an approval nor a rejection.
 
     Args:
-        reader: Has the text, in one language.
-        decides: Says whether a line alone would decide.
+        reader: The reader of the text in one language.
+        decides: Says whether a line would be a decision if it stood alone.
 
     Returns:
-        The command, an `Unclear` that names what it lacks, or None where it is no command.
+        The command, an `Unclear` that says what it lacks, or None if the text is not a command.
     """
     for at in reader.openings():
         if at < len(reader.text) and reader.text.tokens[at].text == _ASKS:
@@ -83,7 +83,7 @@ def read_command(reader: Reader, decides: Callable[[str], bool]) -> Reply | None
 
 
 def _command(reader: Reader, match: Match) -> Reply | None:
-    """Return the command that a phrase is, by what stands behind it; None if that makes it none."""
+    """Return the command of a phrase, None if the text after the phrase does not fit a command."""
     role = Role(match.role)
     if role in _BARE:
         return _bare(reader, match) if reader.harmless_from(match.end) else None
@@ -103,7 +103,7 @@ def _command(reader: Reader, match: Match) -> Reply | None:
 
 
 def _bare(reader: Reader, match: Match) -> Reply:
-    """Return a command beside which nothing else may be said."""
+    """Return a command that takes no further text."""
     match match.role:
         case Role.CLAIM:
             return Claim(length=_duration(reader, match))
@@ -138,7 +138,7 @@ def _with_text(kind: type[Ask | Comment], text: str, word: str) -> Reply:
 
 
 def _beside(command: Reply, text: str, decides: Callable[[str], bool]) -> Reply:
-    """Return the command, or that a decision stands beside it."""
+    """Return the command, or `Unclear` if the text after it has a line that decides."""
     lines = (line for line in text.split("\n") if line.strip())
     contrary = next((line for line in lines if decides(line)), "")
     if not contrary or isinstance(command, Unclear):
@@ -154,7 +154,7 @@ def _is_colon(reader: Reader, at: int) -> bool:
 
 
 def _ends_line(reader: Reader, at: int) -> bool:
-    """Say whether only marks stand on the rest of a line, none of them a colon."""
+    """Say whether the rest of a line has only marks, and no colon."""
     rest = reader.text.tokens[at : reader.text.line_end(at)]
     return all(token.text in MARKS and token.text != ":" for token in rest)
 
@@ -194,7 +194,7 @@ def _away(reader: Reader, match: Match) -> Reply:
 
 
 def _half_away(reader: Reader) -> Reply | None:
-    """Return how to write an absence whose days cannot be read."""
+    """Return help for writing an absence whose days cannot be read, None if it is not one."""
     for at in reader.openings():
         found = reader.longest(at, Role.AWAY_WORDS)
         if found is not None and reader.harmless_from(found.end) is None:

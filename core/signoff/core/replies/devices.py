@@ -1,4 +1,4 @@
-"""The line that phones and mail programs put under a mail: "Sent from my iPhone"."""
+"""Recognises the line that phones and mail programs add to a mail: "Sent from my iPhone"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_LINE: Final = 160
 _LONGEST_UNSPACED: Final = 60
 _MOST_UNKNOWN: Final = 3
 _PAUSES: Final = "、。，,；;：:？?はがに件"
-"""Marks and particles that are in sentences, and not in the names of devices."""
+"""Marks and particles that occur in sentences, but not in the names of devices."""
 _MARKS: Final = " \t※*#!-–—_=~|>•·[](){}<>【】「」.!。．:："
 
 
@@ -35,9 +35,10 @@ class _Words(BaseModel):
 
 
 def is_device_line(line: str) -> bool:
-    """Say whether a line is the one that phones put under a mail: "Sent from my iPhone".
+    """Say whether a line is one that phones add to a mail: "Sent from my iPhone".
 
-    All words of it have to be known, but for names: "Sent from my desk, which is quieter" is none.
+    All its words except names must be known: "Sent from my desk, which is quieter" is not such a
+    line.
     """
     if len(line) > 2 * _LONGEST_LINE:
         return False

@@ -17,7 +17,7 @@ _USUAL_MINUTES: Final = (30, 60, 240, 480, 1440)
 def example_of_approval(template: JsonValue = None) -> str:
     """Return a reply that would approve a request with this template, for help texts.
 
-    Only the fields that have to be filled are named.
+    It has only the fields that must be filled in.
     """
     fields = fields_of(template)
     names = missing_fields(template, None)
@@ -33,6 +33,6 @@ def example_of_grant(longest: timedelta) -> str:
 
 
 def spans_within(longest: timedelta) -> tuple[timedelta, ...]:
-    """Return durations to choose from, none of them longer than allowed."""
+    """Return durations to choose from, up to the longest that is allowed."""
     usual = tuple(timedelta(minutes=minutes) for minutes in _USUAL_MINUTES)
     return tuple(one for one in usual if one <= longest) or (longest,)

@@ -13,6 +13,7 @@ from signoff.core.payloads.payload import LONE_FIELD, parse_values
 from signoff.core.replies.commands import read_command
 from signoff.core.replies.grammar import Reader, readers_of
 from signoff.core.replies.reading import read_reply
+from signoff.core.replies.refusals import says_no
 from signoff.core.replies.reply import Approve, Reject, Reply, Unclear
 from signoff.core.replies.text import ReplyContext, Text
 
@@ -23,32 +24,19 @@ _THESE_WORDS: Final = f"To answer with these very words, write `{LONE_FIELD}:` i
 _NEGATIONS: Final = frozenset({"not", "never", "cannot", "nicht", "pas", "niet", "não", "nunca"})
 
 
-VERDICT_NAMES: Final = frozenset(
-    {"approve", "approved", "confirm", "confirmed", "accept", "accepted", "allow", "allowed", "ok"}
-)
-"""Booleans of these names say what the person's own yes or no says."""
-
-_REFUSAL_NAMES: Final = frozenset(
-    {"reject", "rejected", "deny", "denied", "decline", "declined", "refuse", "refused"}
-)
-_DECISION_NAMES: Final = frozenset(
-    {"answer", "choice", "decision", "outcome", "response", "result", "status", "verdict"}
-)
-
-
 def read_free_reply(text: str, context: ReplyContext) -> Reply:
-    """Read a reply to a request without a schema: any words that do nothing else are the answer.
+    """Read a reply to a request without a schema: words without another meaning are the answer.
 
-    ``value:`` may stand in front of them. Without it a question, and words that may be a yes, a no
-    or a command, are asked back rather than taken for the answer.
+    The answer may follow ``value:``. Without it, the reply is unclear if it is a question, or may
+    be a yes, a no or a command.
 
     Args:
-        text: The person's own words; quoted mail is cut by the channel.
-        context: What is known about the request.
+        text: The person's own words; the channel has removed quoted mail.
+        context: The context of the request.
 
     Returns:
-        `Approve` or `Reject` with the answer as the value of its one field, or what else the words
-        mean.
+        `Approve` or `Reject` with the answer as the value of the only field, or another kind of
+        reply.
     """
     words = Text(text)
     readers = readers_of(words, context)
@@ -69,29 +57,8 @@ def read_free_reply(text: str, context: ReplyContext) -> Reply:
     return Unclear(problem=problem, parts=reply.parts) if problem else _answer(value)
 
 
-def says_no(value: JsonValue) -> bool:
-    """Return whether an answer to a request without a schema says no.
-
-    That is ``false``, a text that rejects ("no", "reject: too late"), and an object that says so
-    under a name for it: ``{"approved": false}``, ``{"decision": "denied"}``, ``{"reject": true}``.
-    """
-    if isinstance(value, dict):
-        return any(_field_says_no(name.casefold(), one) for name, one in value.items())
-    if not isinstance(value, str):
-        return value is False
-    return value.strip().casefold() == "false" or isinstance(read_reply(value), Reject)
-
-
-def _field_says_no(name: str, value: JsonValue) -> bool:
-    if name in VERDICT_NAMES:
-        return value == 0 or says_no(value)
-    if name in _REFUSAL_NAMES:
-        return bool(value) and not says_no(value)
-    return name in _DECISION_NAMES and says_no(value)
-
-
 def _own_words(words: Text, readers: list[Reader]) -> str:
-    """Return the text without greeting and signature."""
+    """Return the text without the greeting and the signature."""
     begin = max(
         at for one in readers for at in one.openings() if at == len(words) or words.begins_line(at)
     )
@@ -100,8 +67,8 @@ def _own_words(words: Text, readers: list[Reader]) -> str:
 
 
 def _value(words: str) -> JsonValue:
-    """Return the JSON that a text is, else the text."""
-    # Mail programs make the quotes of JSON round.
+    """Return the JSON value of a text, or the text if it is not JSON."""
+    # Mail programs replace straight quotes with curly ones.
     typed = words.translate(_ROUND_QUOTES) if words.startswith(_JSON) else words
     try:
         value = parse_values({LONE_FIELD: None}, {LONE_FIELD: typed})[LONE_FIELD]
@@ -116,7 +83,7 @@ def _answer(value: JsonValue) -> Reply:
 
 
 def _problem(answer: str, readers: list[Reader]) -> str:
-    """Say why words are not taken for the answer, "" where they are."""
+    """Return why words do not count as the answer, "" if they do."""
     why = ""
     if answer.startswith(("{", "[")):
         why = "begins like JSON and is none"

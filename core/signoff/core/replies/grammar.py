@@ -1,19 +1,19 @@
-"""The grammar of a yes: everything in an answer is a phrase that is known to be harmless.
+"""The grammar of an approval: every phrase in the answer must be known to be harmless.
 
 ::
 
     answer    = greeting? (courtesy | object | for-me)* verdict
                 (verdict | object | for-me | courtesy | values | note | grant | name)*
                 (closing signature)?
-    values    = on the line of the verdict, or a line each: what the request asks for
+    values    = values of the request's fields, after the verdict or on lines of their own
     note      = a line that begins with note:, comment:, reason: or remark:
 
-The whole text is covered once, from its first token to its last, at the least cost: a phrase of the
-lexicon costs nothing, a token that belongs to none costs one. A yes is a yes where the cost is
-nothing; what it cost otherwise is what was left over, and is quoted back to the person.
+The parser covers the whole text with phrases, at the lowest cost. A phrase of the lexicon costs
+nothing, and a token outside of all phrases costs one. The text approves only if the cost is zero.
+Otherwise the tokens that cost something are left over, and are quoted back to the person.
 
-An answer is in one language: its phrases are of that language or English, because words of two
-others beside each other may mean what neither of them says ("ok, prima Tom").
+An answer is in one language: its phrases belong to that language or to English. Words of two other
+languages side by side may mean something that neither of them says ("ok, prima Tom").
 """
 
 from __future__ import annotations
@@ -60,17 +60,17 @@ _LONGEST_HONOURED: Final = 6
 _BETWEEN: Final = MARKS | {NEWLINE}
 _POINTS: Final = ".。・、"
 _DASHES: Final = frozenset({"--", "---", "—", "––", "__", "___"})
-"""Lines that begin a signature (RFC 3676, section 4.3), without their space."""
+"""Lines that begin a signature (RFC 3676, section 4.3), without the trailing space."""
 _MOST_WORDS_OF_A_VALUE: Final = 24
 _MOST_PIECES: Final = 60
-"""Phrases from which on a text is not looked at any further: no answer has so many."""
+"""The parser stops after so many phrases, because answers do not have more."""
 _MOST_UNITS_OF_A_DURATION: Final = 4
 _MOST_LEFT_OVER: Final = 60
-"""Tokens left over from which on a text is not looked at any further as a yes."""
+"""The parser stops after so many tokens that are left over, because the text is not a yes."""
 
 
 class State(IntEnum):
-    """Where in an answer a token stands."""
+    """The position of a token in an answer: before or after the verdict, or after the closing."""
 
     BEFORE = 0
     AFTER = 1
@@ -78,13 +78,13 @@ class State(IntEnum):
 
 
 class Piece(NamedTuple):
-    """A part of an answer, and what it was read as.
+    """A part of an answer, and its role.
 
     Attributes:
         role: A `Role`, or ``value``, ``name``, ``signature``, ``left over``.
         start: Its first token.
-        end: The token after its last.
-        slots: What its pattern has left open.
+        end: The token after its last one.
+        slots: The contents of the slots of its pattern.
     """
 
     role: str
@@ -100,12 +100,12 @@ SIGNATURE: Final = "signature"
 
 
 class Parse(NamedTuple):
-    """The cheapest way to cover a text.
+    """The cheapest cover of a text.
 
     Attributes:
-        cost: How many tokens belong to no phrase.
-        pieces: What it consists of, marks and line ends left out.
-        problem: What is wrong with a value in it, in words for the person.
+        cost: How many tokens are left over.
+        pieces: The parts of the text, without marks and line ends.
+        problem: What is wrong with a value, in words for the person; "" for nothing.
     """
 
     cost: int
@@ -118,7 +118,7 @@ class Reader:
 
     Args:
         text: The text.
-        context: What is known about the request that it answers.
+        context: The context of the request that it answers.
         code: The language.
     """
 
@@ -139,7 +139,7 @@ class Reader:
         """Return the phrases that begin at a token."""
         if at not in self._found:
             mark = self.text.tokens[at].text if at < len(self.text) else ""
-            # Few phrases begin with a mark or a line end, such as "-1", and none with a slot then.
+            # Few phrases begin with a mark, such as "-1", and they never begin with a slot.
             begun = (one for one in self.languages if mark not in _BETWEEN or mark in one.phrases)
             self._found[at] = [
                 found for one in begun for found in one.phrases.at(self.text.tokens, at, self.ends)
@@ -152,7 +152,7 @@ class Reader:
         return max(found, key=lambda one: one.end, default=None)
 
     def ends(self, slot: str, at: int) -> tuple[int, ...]:
-        """Return where what fills a slot may end."""
+        """Return where the content of a slot may end."""
         key = (slot, at)
         if key not in self._slots:
             self._slots[key] = tuple(dict.fromkeys(self._fill(slot, at)))
@@ -205,12 +205,12 @@ class Reader:
                     yield end
 
     def _is_about(self, topic: str) -> bool:
-        """Say whether what the card calls the request is of a topic."""
+        """Say whether the names of the request on the card belong to a topic."""
         known = stems().get(topic.removeprefix(TOPIC), ())
         return not self._called or any(word.startswith(known) for word in self._called)
 
     def names(self, at: int, known: tuple[Names, ...] | None = None) -> Iterator[int]:
-        """Yield where names of one person may end that begin at a token."""
+        """Yield where a person's name that begins at a token may end."""
         tokens, end = self.text.tokens, at
         for _ in range(_MOST_NAMES):
             found = max(one.word_at(tokens, end) for one in known or self._people)
@@ -223,16 +223,16 @@ class Reader:
                 end += 1
 
     def own_name(self, at: int) -> int | None:
-        """Return where the author's own name ends that begins at a token, None for another's."""
+        """Return where the author's own name at a token ends, None if it is not their name."""
         return max(self.names(at, self._author), default=None)
 
     def addressed(self, at: int, *, greeted: bool, opens: bool = False) -> Iterator[int]:
-        """Yield where the names of those may end who are addressed at a token.
+        """Yield where the name of an addressed person that begins at a token may end.
 
         Args:
             at: The token.
-            greeted: Whether a greeting stands before it, behind which any name may stand.
-            opens: Whether it begins a reply, where any name with an honorific may stand.
+            greeted: Whether a greeting comes before it. Any name may follow a greeting.
+            opens: Whether it begins a reply. Any name with an honorific may begin a reply.
         """
         ends = set(self.names(at))
         ends |= {one.end for one in self.phrases(at) if one.role == Role.ADDRESS}
@@ -250,7 +250,7 @@ class Reader:
                     yield after
 
     def _capitalised(self, at: int) -> Iterator[int]:
-        """Yield where a name of one or two words may end that nobody knows: "Hi Anna,"."""
+        """Yield where an unknown name of one or two words may end: "Hi Anna,"."""
         for end in range(at + 1, min(at + 2, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
             word = self.text.text[token.start : token.end]
@@ -259,9 +259,9 @@ class Reader:
             yield end
 
     def _honoured(self, at: int) -> Iterator[int]:
-        """Yield where a name with an honorific may end that nobody knows.
+        """Yield where an unknown name with an honorific may end.
 
-        No name with hiragana is one: "確認は田中さん" is a sentence.
+        Words with hiragana do not count as names: "確認は田中さん" is a sentence.
         """
         for end in range(at + 1, min(at + _LONGEST_HONOURED, len(self.text)) + 1):
             token = self.text.tokens[end - 1]
@@ -273,7 +273,7 @@ class Reader:
             yield from (title for title in titles if is_spaceless(self.text.tokens[end].text[0]))
 
     def durations(self, at: int) -> Iterator[tuple[int, timedelta]]:
-        """Yield where a duration may end that begins at a token, and how long it is."""
+        """Yield where a duration that begins at a token may end, and its length."""
         tokens, length = self.text.tokens, timedelta()
         for _ in range(_MOST_UNITS_OF_A_DURATION):
             if at >= len(tokens) or not tokens[at].text.isdecimal():
@@ -295,7 +295,7 @@ class Reader:
             yield at, length
 
     def openings(self) -> tuple[int, ...]:
-        """Return where an answer may begin: behind a greeting, and behind courtesies."""
+        """Return where an answer may begin: at the start, after a greeting or after courtesies."""
         if self._openings is None:
             self._openings = self._open()
         return self._openings
@@ -313,10 +313,10 @@ class Reader:
         return tuple(sorted(reached))
 
     def signature_from(self, at: int) -> int:
-        """Return the token from which on a text is its signature, or the end.
+        """Return the line end before the signature, or the end of the text.
 
         Args:
-            at: Where what is said begins; a signature is on a line below it.
+            at: The beginning of the content; a signature is on a line below it.
         """
         for newline in self.text.newlines:
             start = newline + 1
@@ -347,14 +347,17 @@ class Reader:
         return self.cover(0, State.BEFORE)
 
     def harmless_from(self, start: int) -> Parse | None:
-        """Return the cover of the text from a token on, if all of it is harmless, and no yes."""
+        """Return the cover of the text from a token on, if it is harmless and has no yes."""
         left = self.cover(start, State.AFTER)
         if left is None or left.cost or any(one.role == Role.YES for one in left.pieces):
             return None
         return left
 
     def cover(self, start: int, state: State) -> Parse | None:
-        """Return the cheapest cover of the text from a token on, None where no yes is in it."""
+        """Return the cheapest cover of the text from a token on, None if there is none.
+
+        From `State.BEFORE`, the cover must have a yes.
+        """
         count = len(self.text)
         problem = ""
         best: dict[tuple[int, State], _Step] = {(start, state): _Step(0, 0, None, None)}
@@ -391,7 +394,7 @@ class Reader:
             yield from self._body(at, state, step)
 
     def _is_hesitation(self, at: int) -> bool:
-        """Say whether a mark is one of several points: "ok …" is half an answer."""
+        """Say whether a mark is one of several points: "ok ..." is not a complete answer."""
         tokens, point = self.text.tokens, self.text.tokens[at].text
         if point not in _POINTS:
             return False
@@ -400,7 +403,7 @@ class Reader:
         return sum(1 for _ in before) + sum(1 for _ in behind) > 1
 
     def _lines(self, at: int, state: State) -> Iterator[_Edge]:
-        """Yield the lines that are read as a whole."""
+        """Yield the edges of lines that are read as a whole."""
         end = self.text.line_end(at)
         notes = [
             note.end
@@ -409,7 +412,7 @@ class Reader:
         ]
         for colon in notes:
             yield _Edge(end, state, Piece(Role.NOTE, colon + 1, end))
-        # "note: …" is a remark, unless the request itself asks for a note.
+        # "note: …" is a remark, unless the template of the request has such a field.
         asked = state is State.AFTER and not (notes and self.context.proposes)
         if asked and assignment(plain_line(self.text.line(at)), self.context.fields):
             yield _Edge(end, state, Piece(VALUE, at, end), length=-1)
@@ -428,7 +431,7 @@ class Reader:
         return " ".join(text.split())
 
     def _opening(self, at: int, *, first: bool) -> Iterator[_Edge]:
-        """Yield greetings, and names that are addressed."""
+        """Yield the edges of greetings and of addressed names."""
         for found in self.phrases(at):
             if found.role != Role.GREETING:
                 continue
@@ -439,18 +442,18 @@ class Reader:
         if first:
             own = self.own_name(at)
             for end in self.addressed(at, greeted=False, opens=True):
-                # "Tom: approved" says what Tom said.
+                # "Tom: approved" quotes Tom.
                 if end == own or not self._attributes(end):
                     yield _Edge(end, State.BEFORE, Piece(NAME, at, end))
 
     def _attributes(self, at: int) -> bool:
-        """Say whether a colon stands at a token, and words behind it on the same line."""
+        """Say whether a token is a colon that words follow on the same line."""
         tokens = self.text.tokens
         colon = at < len(tokens) and tokens[at].text == ":"
         return colon and at + 1 < self.text.line_end(at)
 
     def _body(self, at: int, state: State, step: _Step) -> Iterator[_Edge]:
-        """Yield what stands around a verdict."""
+        """Yield the edges of phrases around a verdict."""
         if state is State.AFTER and step.last == Role.YES:
             yield from self._values(at)
         for found in self.phrases(at):
@@ -474,9 +477,9 @@ class Reader:
             yield from self._named(at)
 
     def _named(self, at: int) -> Iterator[_Edge]:
-        """Yield the author's own name, which closes an answer, and names that are addressed.
+        """Yield the author's own name, which closes an answer, and addressed names.
 
-        Another's name on a line of its own signs what that person wrote.
+        Another person's name on a separate line is a signature of that person's text.
         """
         own = self.own_name(at)
         if own is not None and self._stands_alone(at) and self.text.is_boundary(own):
@@ -488,9 +491,9 @@ class Reader:
                 yield _Edge(end, State.AFTER, Piece(NAME, at, end))
 
     def _completes_a_word(self, at: int) -> bool:
-        """Say whether a Chinese character stands right before another one.
+        """Say whether a Chinese character directly follows another one.
 
-        "可以理解" says that something can be understood, and nothing of "可以" and a courtesy.
+        "可以理解" means that something can be understood. It is not "可以" with a courtesy.
         """
         if not at:
             return False
@@ -500,7 +503,7 @@ class Reader:
     def _runs_on(self, at: int, end: int) -> bool:
         """Say whether a yes of one character is the beginning of a longer word.
 
-        "好棒" is praise and no "好"; only thanks may stand right behind such a yes.
+        "好棒" is praise and not the yes "好". Only thanks may directly follow such a yes.
         """
         tokens = self.text.tokens
         single = end == at + 1 and is_spaceless(tokens[at].text[0])
@@ -519,13 +522,13 @@ class Reader:
         tokens = self.text.tokens
         comma = piece.end < len(tokens) and tokens[piece.end].text == ","
         if not comma and piece.role != Role.THANKS:
-            # "Prima Tom" is "great, Tom" to one reader and "Tom first" to another.
+            # "Prima Tom" means "great, Tom" in German and "Tom first" in Italian.
             return
         for end in self.addressed(piece.end + comma, greeted=False):
             yield _Edge(end, state, piece._replace(end=end))
 
     def _closed(self, piece: Piece) -> Iterator[_Edge]:
-        """Yield a closing, which ends a sentence and is followed by names at most."""
+        """Yield a closing, alone or with names after it, at the end of a sentence."""
         if self.text.is_boundary(piece.end):
             yield _Edge(piece.end, State.CLOSED, piece)
         for end in self.names(piece.end):
@@ -533,7 +536,7 @@ class Reader:
                 yield _Edge(end, State.CLOSED, piece._replace(end=end))
 
     def _closing(self, at: int, step: _Step) -> Iterator[_Edge]:
-        """Yield what stands below a closing."""
+        """Yield the edges of phrases below a closing."""
         ends_here = (Role.CLOSING, Role.COURTESY, Role.THANKS)
         closings = [
             found
@@ -545,7 +548,7 @@ class Reader:
         for end in self.names(at, self._author):
             yield _Edge(end, State.CLOSED, Piece(NAME, at, end))
         end = self.text.line_end(at)
-        # Another's name below a closing signs what that person wrote.
+        # Another person's name below a closing is a signature of that person's text.
         others = self.own_name(at) is None and end in set(self.names(at))
         if not closings and not others and self._stands_alone(at):
             known = any(True for _ in self.context.author)
@@ -558,7 +561,7 @@ class Reader:
     # -- values -----------------------------------------------------------------------------------
 
     def _values(self, at: int) -> Iterator[_Edge]:
-        """Yield the values that may stand behind a yes."""
+        """Yield the edges of values after a yes."""
         if not fields_of(self.context.fields):
             return
         tokens, end = self.text.tokens, self.text.line_end(at)
@@ -595,7 +598,7 @@ class Reader:
         return {word for name, _ in found for word in phrase_tokens(name)}
 
     def _is_sign(self, at: int) -> bool:
-        """Say whether a mark belongs to the value behind it: the minus of "-3", a quote."""
+        """Say whether a mark belongs to the value after it: the minus of "-3", a quote."""
         tokens = self.text.tokens
         glued = at + 1 < len(tokens) and tokens[at].end == tokens[at + 1].start
         number = glued and tokens[at + 1].text.isdecimal()
@@ -603,9 +606,9 @@ class Reader:
 
 
 def readers_of(text: Text, context: ReplyContext) -> list[Reader]:
-    """Return a reader of English, and of each language that has a word of its own in a text.
+    """Return a reader of English, and of each language that has a word in a text.
 
-    Another language would find in it what English finds.
+    Readers of other languages would find only what the English reader finds.
     """
     words = {token.text for token in text.tokens}
     found = (one.code for one in languages() if not one.words.isdisjoint(words))
@@ -653,7 +656,7 @@ def _pieces(best: dict[tuple[int, State], _Step], end: tuple[int, State]) -> tup
 
 @lru_cache(maxsize=256)
 def _words_of(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the words of what a card calls a request, for the readers of all languages."""
+    """Return the words in the names of a request on its card."""
     return frozenset(one for name in names for one in phrase_tokens(name)) - MARKS
 
 

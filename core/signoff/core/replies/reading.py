@@ -1,8 +1,8 @@
-"""What a person's own words mean: a decision, a command, or something that is asked back.
+"""Reads the meaning of a reply: a decision, a command, or an unclear text.
 
-A yes decides only if everything in the text is known to be harmless (`replies.grammar`).
-What follows a no is its reason, unless it takes the no back. A text that is neither may be a
-command (`replies.commands`). Everything else is unclear and decides nothing.
+A yes decides only if everything else in the text is known to be harmless (`replies.grammar`). The
+text after a no is its reason, unless it takes the no back. A text that is neither may be a command
+(`replies.commands`). Everything else is unclear and decides nothing.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from signoff.core.replies.text import ReplyContext, Text
 _QUESTION_MARKS: Final = "?¿؟"
 _ALONE: Final = 'Reply "approve" or "reject" alone on the first line.'
 _BRUSH_OFFS: Final = frozenset({"ja", "yeah", "はい"})
-"""A yes that means something else where it is said twice."""
+"""Words for yes that mean something else if they are repeated."""
 _QUOTES: Final = frozenset("\"'“”„‟‘’‚«»‹›「」『』")
 _OFFERED: Final = "approve"
 _MOST_QUOTED: Final = 3
 _CLEARLY_A_YES: Final = 12
-"""Tokens left over up to which a text with a word in front of its yes is called one."""
+"""How many tokens may be left over if a text with words before its yes still counts as a yes."""
 
 
 def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
     """Read a person's reply to a request.
 
     Args:
-        text: The person's own words; quoted mail is cut by the channel.
-        context: What is known about the request.
+        text: The person's own words; the channel has removed quoted mail.
+        context: The context of the request.
 
     Returns:
-        What it means. No text makes this raise: what cannot be read is `Unclear`.
+        The meaning. This never raises; a text that cannot be read is `Unclear`.
     """
     context = context or ReplyContext()
     words = Text(text)
@@ -64,7 +64,7 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
         return decision
     half: Reply | None = None
     for one in readers:
-        # "Absent" is a word of several languages; only one of them knows the words behind it.
+        # "Absent" is a word of several languages, but only one of them has the following words.
         command = read_command(one, _decides)
         if command is not None and not isinstance(command, Unclear):
             return command
@@ -74,16 +74,17 @@ def read_reply(text: str, context: ReplyContext | None = None) -> Reply:
 
 @lru_cache(maxsize=8_192)
 def is_reply(line: str) -> bool:
-    """Say whether a line alone would decide or do something.
+    """Say whether a line would be a decision or a command if it stood alone.
 
-    None of our own lines may: people's programs quote our mail, and not all of them mark the quote.
+    Signoff's own mails must not contain such lines, because some mail programs quote a mail without
+    marking the quote.
     """
     if not may_be_reply(line):
         return False
     if not isinstance(read_reply(line), Unclear):
         return True
     words = Text(line)
-    # "approve 5" and "approve: 5" are answers where a number was asked for.
+    # "approve 5" and "approve: 5" are answers if the request asks for a number.
     readers = readers_of(words, ReplyContext())
     yes = (one.longest(at, Role.YES) for one in readers for at in one.openings())
     ends = {one.end for one in yes if one is not None}
@@ -92,12 +93,12 @@ def is_reply(line: str) -> bool:
 
 
 def _is_apart(words: Text, at: int) -> bool:
-    """Say whether a space stands before a token."""
+    """Say whether there is a space before a token."""
     return words.text[words.tokens[at].start - 1].isspace()
 
 
 def may_be_reply(line: str) -> bool:
-    """Say quickly whether a line begins with a word of a reply; most lines do not."""
+    """Say whether a line begins with a word of a reply: a quick check that most lines fail."""
     tokens = Text(line).tokens
     first = next((one.text for one in tokens if one.text not in MARKS | {NEWLINE}), "")
     return any(first in begun for one in languages() for begun in (one.phrases, one.nouns))
@@ -105,7 +106,7 @@ def may_be_reply(line: str) -> bool:
 
 @lru_cache(maxsize=8_192)
 def _decides(line: str) -> bool:
-    """Say whether a line alone is a yes or a no."""
+    """Say whether a line would be a yes or a no if it stood alone."""
     if not may_be_reply(line):
         return False
     words = Text(line)
@@ -113,14 +114,14 @@ def _decides(line: str) -> bool:
 
 
 class _Near(NamedTuple):
-    """The reading of a text as a yes that leaves least over."""
+    """The parse of a text as a yes with the fewest tokens left over."""
 
     reader: Reader
     parse: Parse
 
 
 def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
-    """Return the yes or no that a text is, and else the nearest thing to a yes."""
+    """Return the decision of a text, or None, and the parse that is nearest to a yes."""
     near: _Near | None = None
     for reader in readers:
         parse = reader.parse() if not reader.text.cut else None
@@ -134,11 +135,11 @@ def _decision(readers: Iterable[Reader]) -> tuple[Reply | None, _Near | None]:
             near = _Near(reader, parse)
     refusals = [refusal for reader in readers if (refusal := _refusal(reader)) is not None]
     if refusals:
-        # "No" is a word of many languages, "no lo apruebo" of one; so is the closing below it.
+        # "No" belongs to many languages, "no lo apruebo" and the closing below it only to one.
         longest = max(
             refusals, key=lambda one: (one.end, -one.alone, -one.reader.signature_from(one.end))
         )
-        # What takes it back may be of any of these languages, too.
+        # The words that take it back may belong to any of these languages.
         rivals = [one._replace(end=longest.end, alone=longest.alone) for one in refusals]
         doubts = (one for one in map(_rejection, rivals) if isinstance(one, Unclear))
         return next(doubts, None) or _rejection(longest), near
@@ -167,9 +168,9 @@ def _approval(reader: Reader, parse: Parse) -> Reply:
 
 
 def _is_brush_off(reader: Reader, parse: Parse) -> bool:
-    """Say whether the same yes is said twice without a mark: "ja ja", "yeah yeah sure".
+    """Say whether a yes is repeated without a mark between: "ja ja", "yeah yeah sure".
 
-    A clause of its own behind it may say yes all the same: "ja ja, passt".
+    It still counts as a yes if a separate clause with a yes follows: "ja ja, passt".
     """
     said = [piece for piece in parse.pieces if piece.role == Role.YES]
     for one, other in pairwise(said):
@@ -182,9 +183,9 @@ def _is_brush_off(reader: Reader, parse: Parse) -> bool:
 
 
 def _is_cited(reader: Reader, parse: Parse) -> bool:
-    """Say whether a yes stands in quotation marks: somebody's word, or a doubt about it.
+    """Say whether a yes is in quotation marks: another person's word, or a doubt.
 
-    The word that our own mails quote is none: people copy it as it is shown.
+    The word that Signoff's mails quote does not count, because people copy it with its quotes.
     """
     tokens, last = reader.text.tokens, len(reader.text) - 1
     return any(
@@ -243,10 +244,10 @@ class _Refusal(NamedTuple):
     """A no at the beginning of a text.
 
     Attributes:
-        reader: Has the text.
+        reader: The reader of the text.
         start: Its first token.
-        end: The token after its last.
-        alone: Whether it needs a separator before a reason: "no idea" is no refusal.
+        end: The token after its last one.
+        alone: Whether it needs a separator before a reason: "no idea" is not a refusal.
     """
 
     reader: Reader
@@ -256,7 +257,7 @@ class _Refusal(NamedTuple):
 
 
 def _refusal(reader: Reader) -> _Refusal | None:
-    """Return the no with which a text begins, after its greeting."""
+    """Return the no at the beginning of a text, after a greeting; None if there is none."""
     for at in reader.openings():
         found = reader.longest(at, Role.NO)
         if found is not None:
@@ -308,7 +309,7 @@ def _rejection(refusal: _Refusal) -> Reply:
 
 
 def _taken_back(refusal: _Refusal, stop: int) -> int | None:
-    """Return where something begins behind a no that makes it none: a yes, a question, a doubt."""
+    """Return the token at which a text takes its no back, with a yes, a question or a doubt."""
     reader, tokens = refusal.reader, refusal.reader.text.tokens
     sorry = -1
     for at in range(refusal.end, stop):
@@ -328,7 +329,7 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
             sorry = apology.end
         if reader.longest(at, Role.TAKE_BACK, Role.INSTEAD) is not None:
             return at
-        # "I can't approve this until Monday" is no refusal; "no, not before Monday" is one.
+        # "I can't approve this until Monday" is not a refusal, but "no, not before Monday" is.
         if at == refusal.end and reader.longest(at, Role.UNSURE) is not None:
             return at
         if _begins_a_yes(refusal, at, before, apologised=apologised):
@@ -337,10 +338,10 @@ def _taken_back(refusal: _Refusal, stop: int) -> int | None:
 
 
 def _begins_a_yes(refusal: _Refusal, at: int, before: str, *, apologised: bool) -> bool:
-    """Say whether a clause behind a no begins with a yes.
+    """Say whether a clause after a no begins with a yes.
 
-    A second no may begin with the word of a yes ("承認できません"), and so may any other word whose
-    characters are tokens: "예산" (budget) begins with "예" (yes).
+    A second no may begin with the word of a yes ("承認できません"). In a script without spaces, any
+    other word may, too: "예산" (budget) begins with "예" (yes).
     """
     reader = refusal.reader
     if apologised and is_true(reader.text.tokens[at].text) and reader.text.is_boundary(at + 1):
@@ -357,7 +358,7 @@ def _begins_a_yes(refusal: _Refusal, at: int, before: str, *, apologised: bool) 
 
 
 def _clause(reader: Reader, start: int, at: int) -> int:
-    """Return where the sentence begins that a token is in."""
+    """Return the first token of the sentence that contains a token."""
     while at > start and reader.text.tokens[at - 1].text not in {".", "!", "。", NEWLINE}:
         at -= 1
     return at
@@ -412,7 +413,7 @@ def _beside_a_yes(
 
 
 def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]:
-    """Return the clauses in which something is left over, as runs of tokens."""
+    """Return the clauses with tokens that are left over, as ranges of tokens."""
     pieces = tuple(pieces)
     tokens = reader.text.tokens
     said = {at for one in pieces if one.role == Role.YES for at in range(one.start, one.end)}
@@ -434,7 +435,7 @@ def _left_over(reader: Reader, pieces: Iterable[Piece]) -> list[tuple[int, int]]
 
 
 def _parts(reader: Reader, pieces: Iterable[Piece]) -> tuple[Part, ...]:
-    """Return what a text was read as; tokens left over that stand together are one part."""
+    """Return the parts of a text; adjacent tokens that are left over are one part."""
     parts: list[tuple[str, int, int]] = []
     for piece in pieces:
         text = reader.text

@@ -1,4 +1,4 @@
-"""What a reply means, one class for each kind."""
+"""The meanings of replies, one class for each kind."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from signoff.core.base.model import Value
 
 
 class Part(Value):
-    """A part of a reply, and what it was read as.
+    """A part of a reply, and its role.
 
     Attributes:
-        text: As it was typed.
+        text: The original text.
         role: ``yes``, ``no``, ``courtesy``, ``note``, ``left over`` and so on.
     """
 
@@ -23,21 +23,21 @@ class Part(Value):
 
 
 class Reply(Value):
-    """What a reply means.
+    """The meaning of a reply.
 
     Attributes:
-        parts: What it was read as, in its order; empty where nothing was recognised.
+        parts: The parts of the text, in order; empty if nothing was recognised.
     """
 
     parts: tuple[Part, ...] = ()
 
 
 class Grant(Value):
-    """The wish that similar calls are approved too.
+    """The wish to approve similar calls too.
 
     Attributes:
-        span: For how long.
-        uses: For how many calls at most, None for as many as the policy allows.
+        span: How long the grant is valid.
+        uses: How many calls it covers at most, None for as many as the policy allows.
     """
 
     span: timedelta
@@ -45,12 +45,12 @@ class Grant(Value):
 
 
 class Approve(Reply):
-    """A yes, and nothing in the text that is not known to be harmless.
+    """An approval. Everything else in the text is known to be harmless.
 
     Attributes:
-        values: The values given for what the request asks for, None where none were given.
-        note: What stands behind ``note:``; shown on cards and in the audit, decides nothing.
-        grant: Set where similar calls are approved too.
+        values: The values for the fields of the request, None if there are none.
+        note: The text after ``note:``, which is shown on cards and in the audit.
+        grant: The grant for similar calls, None if there is none.
     """
 
     values: dict[str, JsonValue] | None = None
@@ -59,11 +59,11 @@ class Approve(Reply):
 
 
 class Reject(Reply):
-    """A no.
+    """A rejection.
 
     Attributes:
-        reason: Everything beside it; empty where there is nothing.
-        values: The answer that says no, where any text or JSON was asked for; else None.
+        reason: The rest of the text, "" if there is none.
+        values: The answer that says no, if the request takes any text or JSON; otherwise None.
     """
 
     reason: str = ""
@@ -71,13 +71,13 @@ class Reject(Reply):
 
 
 class Unclear(Reply):
-    """Neither; nothing is decided, and the person is asked back.
+    """An unclear reply, which decides nothing. The person is asked to reply again.
 
     Attributes:
-        problem: Why, in words for the person.
-        seems: What it would be without `left_over`.
-        left_over: The exact words that were too many.
-        grants: Whether it speaks of similar calls, in a form that cannot be read.
+        problem: The reason, in words for the person.
+        seems: The probable decision, "" if there is none.
+        left_over: The exact words that were not understood.
+        grants: Whether it mentions similar calls in a form that cannot be read.
     """
 
     problem: str
@@ -87,27 +87,27 @@ class Unclear(Reply):
 
 
 class Claim(Reply):
-    """They will decide themselves, for a while.
+    """Claim the request.
 
     Attributes:
-        length: For how long, None for the usual while.
+        length: How long the claim lasts, None for the default.
     """
 
     length: timedelta | None = None
 
 
 class Release(Reply):
-    """They give their claim back."""
+    """Release a claim."""
 
     reason: str = ""
 
 
 class Reassign(Reply):
-    """They hand the request on.
+    """Hand over the request to another person.
 
     Attributes:
-        to: To whom, as it was written.
-        reason: Why.
+        to: The other person, as it was written.
+        reason: The reason.
     """
 
     to: str
@@ -115,23 +115,23 @@ class Reassign(Reply):
 
 
 class Ask(Reply):
-    """They ask the requester."""
+    """Ask the requester a question."""
 
     text: str
 
 
 class Comment(Reply):
-    """They leave a comment for everybody who was asked."""
+    """Add a comment, which everybody who was asked can read."""
 
     text: str
 
 
 class Extend(Reply):
-    """They move the deadline.
+    """Extend the deadline.
 
     Attributes:
-        length: By how much.
-        reason: Why.
+        length: The time to add.
+        reason: The reason.
     """
 
     length: timedelta
@@ -139,28 +139,28 @@ class Extend(Reply):
 
 
 class Remind(Reply):
-    """They have the others reminded."""
+    """Remind the approvers who have not answered."""
 
 
 class Withdraw(Reply):
-    """The requester takes the request back."""
+    """Withdraw the request, as its requester."""
 
     reason: str = ""
 
 
 class Revoke(Reply):
-    """They take back that similar calls are approved."""
+    """Revoke the grant for similar calls."""
 
     reason: str = ""
 
 
 class Away(Reply):
-    """They are away.
+    """Set an absence.
 
     Attributes:
         start: The first day, None for today.
         end: The last day.
-        delegate: Who decides instead, as it was written; "" for nobody.
+        delegate: The delegate, as it was written; "" for nobody.
     """
 
     start: date | None = None
@@ -169,4 +169,4 @@ class Away(Reply):
 
 
 class Back(Reply):
-    """They are back."""
+    """End an absence."""

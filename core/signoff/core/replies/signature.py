@@ -1,8 +1,8 @@
-"""Which lines below an answer are a signature: a name, an address, a phone's line, a disclaimer.
+"""Recognises signatures below an answer: names, addresses, lines of phones, disclaimers.
 
-A signature is the one part of an answer that no lexicon can know, so it is told by its form, and
-only where a closing or the person's own name stands above it. A sentence is none: what a person
-adds below a closing ("PS: only if Tom agrees") is left over.
+A lexicon cannot know the words of signatures, so they are recognised by their form, and only below
+a closing or the person's own name. Sentences are not signatures: a text that a person adds below a
+closing ("PS: only if Tom agrees") is not ignored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOBODY: Final = Names()
 
 @lru_cache(maxsize=1_024)
 def is_disclaimer(paragraph: str) -> bool:
-    """Say whether a paragraph is legal or technical small print, by two of its usual phrases."""
+    """Say whether a paragraph is a disclaimer: it has two usual phrases, or starts with one."""
     folded = plain_line(paragraph).casefold()
     phrases = {phrase for phrase in _disclaimers() if phrase in folded}
     return len(phrases) > 1 or any(folded.startswith(phrase) for phrase in phrases)
@@ -57,9 +57,9 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
     """Say whether a line has the form of a line of a signature.
 
     Args:
-        line: The line, or what stands on it after a closing or a name.
+        line: The line, or the part of it after a closing or a name.
         names: The names of the person who writes.
-        first: Whether it is the first below a closing, where a bare name stands.
+        first: Whether it is the first line below a closing, which may be a bare name.
     """
     plain = plain_line(line[: LONGEST_LINE + 1])
     bare = plain.strip(" *_|•·-–—,;:()[]<>\"'")
@@ -79,7 +79,7 @@ def is_signature_line(line: str, names: Names, *, first: bool) -> bool:
 
 
 def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
-    """Say whether it is an address, a number or a page, with at most the word for it before."""
+    """Say whether it is an address, a phone number or a web page, with at most a label before."""
     words = bare.split()
     if len(words) > _MOST_WORDS:
         return False
@@ -99,7 +99,7 @@ def _is_contact(bare: str, tokens: tuple[str, ...]) -> bool:
 
 
 def _is_titled(bare: str, names: Names, *, first: bool) -> bool:
-    """Say whether a line is a name, a post or a firm: every part of it is one of those."""
+    """Say whether every part of a line is a name, a job title, a company or a street address."""
     if bare.endswith("...") or "…" in bare:
         return False
     parts = [words for part in _SEPARATORS.split(bare) if (words := _bare_words(part))]
@@ -130,9 +130,10 @@ def _bare_words(part: str) -> list[str]:
 
 
 def _is_known_part(words: list[str], names: Names) -> bool:
-    """Say whether all words are known as those of a signature, but for the name of a firm.
+    """Say whether all words are known words of a signature, except the name of a company.
 
-    "Acme Industries GmbH" is a firm by its last word; "Ohne Hotel" and "ONLY HALF" may be anything.
+    "Acme Industries GmbH" is a company because of its last word. "Ohne Hotel" and "ONLY HALF" may
+    be anything.
     """
     own = {"".join(name) for name in names}
     folded = [_plain(word) for word in words]
@@ -158,7 +159,8 @@ def _is_word(word: str) -> bool:
 def _may_be_a_name(word: str, names: Names) -> bool:
     """Say whether a word below a closing may be the author's name: "Alex" for Alexandra, "ML".
 
-    Where their name is not known, any word may be one that is in no phrase: "Mike", not "Wait".
+    If the author's name is not known, it may be any capitalised word that is not in a phrase:
+    "Mike", but not "Wait".
     """
     own = ["".join(name) for name in names]
     plain = _plain(word)
@@ -171,10 +173,10 @@ def _may_be_a_name(word: str, names: Names) -> bool:
 
 
 def _names_a_place(bare: str, names: Names) -> bool:
-    """Say whether a line of Chinese, Japanese or Korean names a person, a firm or a post.
+    """Say whether a line of Chinese, Japanese or Korean names a person, a company or a job title.
 
-    Nothing else may stand on it: "ask the manager first" has a post in it too. The name of a firm
-    is not known, and may stand beside the word for it.
+    The line must not have other words: "ask the manager first" contains a job title too. One
+    unknown word is allowed beside a word for a company, because it may be the company's name.
     """
     if any(mark in "。、，！？!?" for mark in bare):
         return False
@@ -191,7 +193,7 @@ def _names_a_place(bare: str, names: Names) -> bool:
 
 
 def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
-    """Return the Chinese, Japanese and Korean characters that are in no known word or name."""
+    """Return the Chinese, Japanese and Korean characters outside of known words and names."""
     known = (*_spaceless_words(), *names)
     fewest = [""]
     for end in range(1, len(tokens) + 1):
@@ -207,7 +209,7 @@ def _unknown(tokens: tuple[str, ...], names: Names = _NOBODY) -> str:
 
 @lru_cache(maxsize=1)
 def _said() -> frozenset[str]:
-    """Return every word that is part of a phrase of an answer or a command, in any language."""
+    """Return all words in the phrases of answers and commands, of all languages."""
     found = (word for language in languages() for word in language.phrases.words())
     return frozenset(unaccented(word) for word in found)
 

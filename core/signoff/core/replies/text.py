@@ -1,4 +1,4 @@
-"""A person's own words, ready to be parsed, and what is known about the request they answer."""
+"""The text of a reply, prepared for parsing, and the context of the request that it answers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from signoff.core.lexicon.tokens import (
 LONGEST_TEXT: Final = 16 * 1024
 MOST_LINES: Final = 200
 MOST_TOKENS: Final = 1_500
-"""How much of an answer is parsed; what is beyond is left over."""
+"""The most tokens of an answer that are parsed."""
 
 
 class Names:
-    """Names of people, to be found in a text word by word.
+    """Names of people, which are found in a text word by word.
 
     Args:
-        names: Whole names; initials are left out.
+        names: Full names. Single letters such as initials are ignored.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -46,7 +46,7 @@ class Names:
         return (word for words in self._words.values() for word in words)
 
     def word_at(self, tokens: Sequence[Token], at: int) -> int:
-        """Return how many tokens a word of a name has that begins at one; 0 where none does."""
+        """Return the number of tokens of the name at a token, 0 if no name begins there."""
         if at >= len(tokens):
             return 0
         return max(
@@ -61,16 +61,16 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What is known about a request, for reading a reply to it.
+    """The context of a request, for reading a reply to it.
 
     Attributes:
-        fields: What a yes may fill in: the payload template, or the arguments that a person may
-            propose to change. None where there is nothing.
-        proposes: Whether these are arguments.
-        currencies: Of the fields that are amounts of money.
-        called: What the card calls the request: the tool, the agent, the title. Empty where it is
-            not known; then every usual noun is taken to mean it.
-        people: The names that a reply may address: of the directory, of the agent.
+        fields: The fields that an approval may fill in: the payload template, or the arguments that
+            a person may propose to change. None without fields.
+        proposes: Whether the fields are arguments.
+        currencies: The currencies of the fields that are amounts of money.
+        called: The names of the request on the card, such as the tool and the app. If it is empty,
+            every usual noun can mean the request.
+        people: The names that a reply may address: of the directory, the agent and the requester.
         author: The names of the person who replies.
     """
 
@@ -104,11 +104,11 @@ class Text:
 
     @cached_property
     def newlines(self) -> list[int]:
-        """The indexes of the line ends among the tokens."""
+        """The indexes of the tokens that are line ends."""
         return [at for at, token in enumerate(self.tokens) if token.text == NEWLINE]
 
     def line_end(self, at: int) -> int:
-        """Return the index of the line end that comes at or after a token."""
+        """Return the index of the next line end, at a token or after it."""
         found = bisect_left(self.newlines, at)
         return self.newlines[found] if found < len(self.newlines) else len(self.tokens)
 
@@ -121,13 +121,13 @@ class Text:
         return [*found, first]
 
     def begins_line(self, at: int) -> bool:
-        """Say whether only marks stand before a token on its line."""
+        """Say whether a token is the first of its line, not counting marks."""
         return self._beginnings[at]
 
     def is_boundary(self, at: int) -> bool:
         """Say whether a token is a mark, a line end, or the end of the text.
 
-        A mark between two letters is none: "approved_days", "no-show".
+        A mark between two letters is not a boundary: "approved_days", "no-show".
         """
         if at >= len(self.tokens):
             return True
@@ -138,13 +138,13 @@ class Text:
         return not (inside and self.text[token.start - 1 : token.start].isalnum())
 
     def words(self, start: int, end: int) -> str:
-        """Return the text from one token to before another, as it was typed."""
+        """Return the original text from one token to the end before another."""
         if start >= end:
             return ""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
 
     def line(self, at: int) -> str:
-        """Return the rest of the line from a token on, as it was typed."""
+        """Return the original text of the line, from a token on."""
         start = self.tokens[at].start
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]

@@ -1,1 +1,1 @@
-"""Routing: who is asked at a level, and what becomes due."""
+"""Routing: the approvers of each level, and the changes that become due."""

@@ -1,4 +1,4 @@
-"""Going up the managers: a phase for each, until the limit of one who approves covers the call."""
+"""Chains of managers: a phase for each manager, until the limit of an approver covers the call."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def climb(
     never: Collection[str],
     notes: list[str],
 ) -> Terms | None:
-    """Return terms with one phase for each manager, where a level goes up the managers.
+    """Return terms in which each chain of managers is replaced by one phase for each manager.
 
-    The phases go up to the top: somebody whose limit is high enough may be away, or not answer.
-    Which of them covers the call is found anew when each is asked.
+    The phases go up to the top, because a manager whose limit covers the call may be away or not
+    answer. The limit of each manager is checked again when they are asked.
 
     Args:
-        terms: The terms as the policy says them.
+        terms: The terms of the policy.
         directory: The people.
-        facts: What is known of the call.
-        never: Identities of those who never decide; the next one up is asked in their place.
-        notes: Added to: why nobody can approve this.
+        facts: The facts of the call.
+        never: Identities of people who never decide; the next manager up is asked instead.
+        notes: Extended with why nobody can approve this.
 
     Returns:
-        The terms; None where nobody's limit covers the call.
+        The terms, None if no manager's limit covers the call.
     """
     if not any(level.is_chain for level in terms.ladder):
         return terms
@@ -57,16 +57,16 @@ def climb(
 def _upwards(
     level: Level, directory: Directory, facts: Mapping[str, JsonValue], never: Collection[str]
 ) -> Iterator[Person]:
-    """Yield whom a level asks first, and the managers above, without those who never decide.
+    """Yield the first person of a chain and the managers above.
 
-    Those who are not active are passed over.
+    People who never decide or are not active are left out.
     """
     reference = level.ask[0]
     skip, person = 0, directory.record(reference)
     if person is None:
         requester = directory.record(str(facts.get("user", "")))
         person = directory.record(requester.manager) if requester is not None else None
-        # requester.manager is the first, requester.manager.manager the second.
+        # requester.manager is the first manager, requester.manager.manager the second.
         skip = max(reference.count(".") - 1, 0)
     seen = set[str]()
     while person is not None and person.id not in seen:
@@ -80,7 +80,7 @@ def _upwards(
 
 
 def _level(level: Level, person: Person, number: int) -> Level:
-    """Return the phase of one manager; its name says who that is."""
+    """Return the phase of one manager, with the manager's name unless the level has a name."""
     update = {
         "ask": (person.id,),
         "name": level.name or person.shown[:_LONGEST],
@@ -92,7 +92,7 @@ def _level(level: Level, person: Person, number: int) -> Level:
 def _uncovered(
     level: Level, people: list[Person], directory: Directory, facts: Mapping[str, JsonValue]
 ) -> str:
-    """Say why nobody's limit covers a call, "" where somebody's does."""
+    """Return why no manager's limit covers a call, "" if one does."""
     for person in people:
         try:
             limits: dict[str, JsonValue] = {**directory.limits(person.id)}

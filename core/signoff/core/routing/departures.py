@@ -1,4 +1,4 @@
-"""People who go after they were asked: away, or out of the directory. Others stand in at once."""
+"""Approvers who go away or leave the directory after they were asked, and their delegates."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.directory.hours import zone
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE, Pick, Rotations
-from signoff.core.policies.conditions import covers
 from signoff.core.policies.levels import Level, Seat
 from signoff.core.routing.resolve import SCHEDULE, find
 from signoff.core.routing.selection import NO_ROTATIONS
 
 
 def why_gone(person_id: str, directory: Directory, now: datetime) -> str:
-    """Say in words why somebody does not answer: away, or gone; "" where they are here."""
+    """Say why a person is absent: away, or not in the directory any more; "" if present."""
     person = directory.get(person_id)
     if person is None:
         return f"{directory.why_missing(person_id)} any more"
@@ -30,7 +29,7 @@ def why_gone(person_id: str, directory: Directory, now: datetime) -> str:
 
 
 def next_departure(approval: Approval, directory: Directory, now: datetime) -> datetime | None:
-    """Return when the next of the present level will be away (UTC); None for nobody."""
+    """Return when the next approver of the present level goes away (UTC), None if nobody does."""
     if approval.in_two_steps:
         directory = directory.proven()
     ballot = approval.ballot
@@ -45,7 +44,7 @@ def next_departure(approval: Approval, directory: Directory, now: datetime) -> d
 
 
 def too_few(approval: Approval, directory: Directory, now: datetime) -> str:
-    """Say why those who can still answer cannot approve it."""
+    """Say why the people who can still answer cannot approve it."""
     missing = deliveries.unreached(approval)
     gone = [why for one in missing if one in approval.absent if (why := _why(one, directory, now))]
     people = (directory.get(one) for one in missing if one not in approval.absent)
@@ -63,14 +62,14 @@ def _why(person: str, directory: Directory, now: datetime) -> str:
 def stand_in(
     approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved:
-    """Note who of the present level has gone, and offer what waits to those who stand in.
+    """Record which approvers of the present level are absent, and give seats to their stand-ins.
 
-    That is the delegate; where there is none, the people that their reference in `ask` now means:
-    the next member of a queue that asks one in turn, another manager, who is on call. They share
-    the place: the first answer of the two counts. A claim of somebody who has gone ends.
+    The stand-in is the delegate. If there is none, the reference in `ask` is resolved again: to the
+    next member of a queue that asks one at a time, another manager, or the person on call. Both
+    share the place, and the first answer counts. Claims of absent people end.
 
     Returns:
-        The approval as it is, and no events, where nothing has changed.
+        The unchanged approval and no events if nothing has changed.
     """
     if approval.state is not State.PENDING or approval.terms is None:
         return approval, ()
@@ -101,7 +100,7 @@ def stand_in(
 
 
 def _gone(approval: Approval, directory: Directory, now: datetime) -> Iterator[tuple[str, str]]:
-    """Yield those of the present level whose answer is awaited and who have gone, and why."""
+    """Yield the awaited approvers of the present level who are absent, and why."""
     ballot = approval.ballot
     for person in ballot.awaited:
         if person in ballot.own and (why := why_gone(person, directory, now)):
@@ -116,7 +115,7 @@ class _Search:
     rotations: Rotations
 
     def instead_of(self, person: str) -> Seat | None:
-        """Return a further seat for the place of somebody who has gone; None for nobody."""
+        """Return a seat that a stand-in shares with an absent person, None if there is none."""
         approval = self.approval
         own = [one for one in approval.seats_here if one.person == person]
         taken = {*approval.ballot.own, *approval.ballot.stay}
@@ -127,16 +126,17 @@ class _Search:
                         update = {
                             "person": found.person,
                             "instead_of": seat.stands_for,
-                            "covers": seat.covers and self._covers(found.person),
+                            "covers": seat.covers and found.covers,
+                            "through": (*seat.holders, *found.holders),
                         }
                         return seat.model_copy(update=update)
                     if found.person not in approval.absent:
-                        # Somebody who is asked already stands in, and counts once.
+                        # The stand-in is asked already, and counts once.
                         return None
         return None
 
     def _asked_by(self, seat: Seat) -> tuple[str, ...]:
-        """Return the reference that led to a seat, where it means one person at a time."""
+        """Return the reference that led to a seat, if it means one person at a time."""
         queue = self.directory.queues.get(seat.via.removeprefix(QUEUE))
         one_in_turn = seat.via.startswith(QUEUE) and queue and queue.pick is not Pick.EVERYONE
         single = one_in_turn or seat.via.startswith((SCHEDULE, "requester."))
@@ -144,8 +144,9 @@ class _Search:
 
     def _meant(self, reference: str) -> tuple[Seat, ...]:
         approval = self.approval
+        until = approval.terms.asking(approval.level).until if approval.terms is not None else ""
         return find(
-            Level(ask=(reference,)),
+            Level(ask=(reference,)).model_copy(update={"until": until}),
             self.directory,
             facts=approval.facts,
             barred=(approval.origin.user, *approval.barred),
@@ -153,14 +154,9 @@ class _Search:
             rotations=self.rotations,
         ).seats
 
-    def _covers(self, person: str) -> bool:
-        terms, approval = self.approval.terms, self.approval
-        until = terms.asking(approval.level).until if terms is not None else ""
-        return covers(until, approval.facts, self.directory.limits(person))
-
 
 def _behind(seats: tuple[Seat, ...], person: str, fresh: Seat) -> tuple[Seat, ...]:
-    """Return seats with another one right behind that of somebody: their order is kept."""
+    """Insert a seat after that of a person, so that the order is kept."""
     at = max(
         index
         for index, one in enumerate(seats)

@@ -1,7 +1,7 @@
-"""What becomes due: reminders, the next level, and the end. Pure: the shells commit what it says.
+"""Due changes: reminders, the next level, and the end. Callers commit the results.
 
-Whether an answer counts does not depend on whether a timer has run: taking an answer first moves
-the approval on to where it stands at that moment.
+Before an answer is checked, all due changes of its approval are made. So it does not matter for an
+answer whether a timer has already run.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import datetime
 
 from signoff.core.approvals import collaboration
 from signoff.core.approvals.approval import Approval, Moved, State
+from signoff.core.approvals.events import Event, What
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import Rotations
 from signoff.core.policies.levels import Start
@@ -19,7 +20,7 @@ from signoff.core.routing.selection import NO_ROTATIONS, Choice, first, instead
 
 
 def is_due(approval: Approval, now: datetime) -> bool:
-    """Say whether there is anything to do by now, whatever people do."""
+    """Say whether a change by a timer is due."""
     due = approval.next_due
     return approval.state is State.PENDING and due is not None and due <= now
 
@@ -27,14 +28,13 @@ def is_due(approval: Approval, now: datetime) -> bool:
 def advance(
     approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved:
-    """Move an approval on to where it stands by now.
+    """Make the due changes of an approval.
 
-    A level that is over is followed by the next one that has anybody to ask, which begins now; the
-    last one by what the policy says about the end. Moments that were missed are not made up for:
-    of several reminders there is one.
+    After a level has ended, the next level with anybody to ask starts now. The policy says what
+    follows the last level. Missed reminders are not repeated: only one of them is sent.
 
     Returns:
-        The approval as it is where nothing is due, and no events then.
+        The unchanged approval and no events if nothing is due.
     """
     if not is_due(approval, now):
         return approval, ()
@@ -61,9 +61,9 @@ def move_on(
     rotations: Rotations = NO_ROTATIONS,
     unreached: bool = False,
 ) -> Moved | None:
-    """Go on to the next level that has anybody to ask, now; None where there is none.
+    """Start the next level with anybody to ask; None if there is none.
 
-    If nobody of a level is reached, its people may still answer at the next one.
+    If nobody of a level was reached, its people may still answer at the next level.
     """
     if approval.terms is None:
         return None
@@ -71,7 +71,8 @@ def move_on(
     start = _first(approval, levels, directory, now=now, rotations=rotations, notes=notes)
     if start is None:
         return None
-    return approval.escalate(start, now=now, notes=notes, unreached=unreached)
+    after, events = approval.escalate(start, now=now, notes=notes, unreached=unreached)
+    return after, (*events, *_alarm(after, start, now))
 
 
 def go_past(
@@ -84,20 +85,20 @@ def go_past(
     barred: Collection[str] = (),
     rotations: Rotations = NO_ROTATIONS,
 ) -> Moved | Choice | None:
-    """Go on because too few of those who are asked can answer; they still may, later on.
+    """Go on because too few approvers of the level can answer. They may still answer later.
 
     Args:
-        approval: What waits.
-        fallback: Who is asked where no level follows.
+        approval: The approval.
+        fallback: Who is asked if no level follows.
         directory: The people.
         now: The present (UTC).
         why: Who is missing, in words.
-        barred: Identities of those who never decide, besides the requester.
+        barred: Identities of people who never decide, besides the requester.
         rotations: When the members of queues were last asked.
 
     Returns:
-        The next level; where there is none, the choice of the default, as far as people can be
-        asked who were not; None where nobody is left.
+        The approval at the next level. If there is none, the choice of the default without people
+        who were asked already; None if nobody is left.
     """
     moved = move_on(approval, directory, now=now, why=why, rotations=rotations, unreached=True)
     if moved is not None:
@@ -116,10 +117,10 @@ def go_past(
 def pass_on(
     approval: Approval, directory: Directory, *, now: datetime, rotations: Rotations = NO_ROTATIONS
 ) -> Moved | None:
-    """Ask the next phase of what its phase has approved; None where there is nobody to ask.
+    """Start the next phase of an approval whose phase has approved; None if nobody can be asked.
 
     Returns:
-        The approval as it is, and no events, where there is nothing to pass on.
+        The unchanged approval and no events if its phase has not approved.
     """
     if not approval.passed:
         return approval, ()
@@ -127,9 +128,17 @@ def pass_on(
     start = _first(approval, approval.behind, directory, now=now, rotations=rotations, notes=notes)
     if start is None:
         return None
-    after, events = approval.pass_on(start, now=now, notes=notes)
+    after, events = approval.pass_on(start, directory, now=now, notes=notes)
+    events = (*events, *_alarm(after, start, now))
     went = pass_on(after, directory, now=now, rotations=rotations)
     return None if went is None else (went[0], (*events, *went[1]))
+
+
+def _alarm(approval: Approval, start: Start, now: datetime) -> tuple[Event, ...]:
+    """Return the alarm about a new level that cannot reach its quorum."""
+    if not start.short or approval.state is not State.PENDING:
+        return ()
+    return (approval.note(What.UNROUTABLE, now=now, by="router", why=start.short),)
 
 
 def _first(
@@ -141,7 +150,7 @@ def _first(
     rotations: Rotations,
     notes: list[str],
 ) -> Start | None:
-    """Return the beginning of the first of some levels of an approval that has anybody to ask."""
+    """Return the start of the first of these levels with anybody to ask."""
     if approval.terms is None:
         return None
     return first(

@@ -1,7 +1,7 @@
 """Quiet hours: until when a message waits for its recipient's working hours.
 
-Pure: the stages that deliver ask this each time they have a message at hand, so that whatever has
-changed meanwhile counts: a decision, a claim, a deadline, or hours and absences of the person.
+These are pure functions. The stages that deliver call them for each attempt, so that changes in the
+meantime count: decisions, claims, deadlines, and the hours and absences of the person.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from signoff.core.directory.people import Directory, Person
 from signoff.core.directory.working_time import has_worked, next_start
 
 LEAST: Final = timedelta(hours=1)
-"""Working time that people have left for an answer, where the level has four times as much."""
+"""The working time that a held card leaves for an answer; see `least_left` for short levels."""
 
 AWAKE: Final = timedelta(hours=1)
-"""Who has done something about a request so long ago is told the rest of it at once."""
+"""After an action on a request, a person's messages about it are not held for so long."""
 
 _MORNING: Final = range(4, 12)
 
 
 def quiet_until(person: Person, now: datetime) -> datetime | None:
-    """Return until when somebody has quiet hours (UTC); None where they have none now."""
+    """Return until when a person has quiet hours (UTC), None if they have none now."""
     if not person.quiet_hours or not person.hours:
         return None
     start = next_start(person, now)
@@ -35,17 +35,17 @@ def quiet_until(person: Person, now: datetime) -> datetime | None:
 def held_until(
     approval: Approval, people: Sequence[Person], *, now: datetime, answers: bool = True
 ) -> datetime | None:
-    """Return until when a message about an approval waits (UTC); None where it goes out now.
+    """Return until when a message about an approval waits (UTC), None if it is sent now.
 
-    It waits for the first of these people to work again. A message that wants an answer waits only
-    if enough of the person's working time is left then before the deadline: an hour, or a quarter
-    of the level's time where that is less. So no card is held beyond its deadline.
+    It waits until the first of these people works again. A message that needs an answer waits only
+    if the person then has enough working time before the deadline: an hour, or a quarter of the
+    level's time if that is less. So no card is held beyond its deadline.
 
     Args:
-        approval: What it is about.
-        people: Who reads it; several where all of them see the same message.
+        approval: The approval.
+        people: The readers; several if they all see the same message.
         now: The present (UTC).
-        answers: Whether it wants an answer.
+        answers: Whether it needs an answer.
     """
     if is_urgent(approval) or not people:
         return None
@@ -55,11 +55,11 @@ def held_until(
 
 
 class Hold(NamedTuple):
-    """What a card waits for.
+    """The reason why a card waits.
 
     Attributes:
-        person: Whose working hours.
-        until: When they begin (UTC).
+        person: The person for whose working hours it waits.
+        until: When these begin (UTC).
         now: The present (UTC).
     """
 
@@ -68,12 +68,12 @@ class Hold(NamedTuple):
     now: datetime
 
     def __str__(self) -> str:
-        """Say it in words: "Mara Lind's morning, 08:00 Europe/Berlin"."""
+        """Return it in words: "Mara Lind's morning, 08:00 Europe/Berlin"."""
         return waits_for(self.person, self.until, self.now)
 
 
 def card_held(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> Hold | None:
-    """Return what a card waits for that is not delivered yet; None where it does not wait."""
+    """Return why an undelivered card waits, None if it does not wait or is delivered."""
     if approval.state is not State.PENDING or asked.receipt or asked.problem:
         return None
     may = asked.is_for(approval.approvers, approval.level_key)
@@ -87,18 +87,18 @@ def card_held(approval: Approval, asked: Asked, directory: Directory, now: datet
 
 
 def card_waits_for(approval: Approval, asked: Asked, directory: Directory, now: datetime) -> str:
-    """Say what a card waits for, "" where it does not wait; see `Hold`."""
+    """Say what a card waits for, "" if it does not wait; see `Hold`."""
     held = card_held(approval, asked, directory, now)
     return str(held) if held is not None else ""
 
 
 def is_urgent(approval: Approval) -> bool:
-    """Say whether the present level of an approval does not wait for anybody's hours."""
+    """Say whether messages of the present level are sent outside of working hours too."""
     return approval.terms is not None and approval.terms.asking(approval.level).urgent
 
 
 def least_left(approval: Approval) -> timedelta:
-    """Return how much time there has to be for an answer once a card arrives that has waited."""
+    """Return how much working time a person must have for an answer after a held card arrives."""
     if approval.deadline is None:
         return timedelta()
     return min(LEAST, (approval.deadline - (approval.since or approval.opened_at)) / 4)
@@ -127,7 +127,7 @@ def _held_for(
 
 
 def _acts(approval: Approval, person: Person) -> Iterator[datetime]:
-    """Yield when somebody has done something about an approval, or has asked for it."""
+    """Yield the times at which a person acted on an approval, or requested it."""
     if person.owns(approval.origin.user):
         yield approval.opened_at
     decisions = (*(one.decision for one in approval.votes), *approval.steps, approval.decision)

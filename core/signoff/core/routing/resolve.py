@@ -1,4 +1,4 @@
-"""Finding who is asked at a level: what its references mean, who is away, who never decides."""
+"""Finds the approvers of a level: resolves references, absences, and people who never decide."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def is_managers(reference: str) -> bool:
 
 
 class Found(Value):
-    """Who is asked at a level.
+    """The approvers of a level.
 
     Attributes:
-        seats: One for each who may decide, in the order of the level's `ask`; nobody has two
+        seats: A seat for each approver, in the order of the level's `ask`; nobody has two seats
             for the same person.
-        notes: In words: who was left out, who stands in for whom, and why.
-        meant: The ids of those whom the references mean, also where nobody acts for them.
+        notes: In words: who was left out, which delegates replace whom, and why.
+        meant: The ids of the people whom the references mean, even if nobody acts for them.
     """
 
     seats: tuple[Seat, ...]
@@ -54,20 +54,21 @@ def find(
     rotations: Rotations = _NOBODY,
     asked: Collection[str] = (),
 ) -> Found:
-    """Find who is asked at a level that starts now.
+    """Find the approvers of a level that starts now.
 
-    Who is away is stood in for by the delegate of that absence, or by the delegate's delegate;
-    where there is none, nobody is asked in their place. Who is barred is never asked, for others
-    neither: a barred manager's manager is asked, and a barred delegate's delegate.
+    For an absent person, the delegate of that absence is asked, or the delegate's delegate. Without
+    a delegate, nobody is asked instead. A barred person is never asked, not even as a delegate:
+    instead of a barred manager, the next one is asked, and instead of a barred delegate, their
+    delegate.
 
     Args:
-        level: Whom to ask, by references.
-        directory: The people, with the absences that are known now.
-        facts: What is known of the call; ``user`` is who asks.
-        barred: Identities (ids, addresses, aliases) of those who never decide.
+        level: The level, with references to the approvers.
+        directory: The people, with the current absences.
+        facts: The facts of the call; ``user`` is the requester.
+        barred: Identities (ids, addresses, aliases) of people who never decide.
         now: The present, in UTC.
         rotations: When the members of queues were last asked.
-        asked: The ids of those who were asked at the level before, for ``asked.manager``.
+        asked: The ids of the approvers of the previous level, for ``asked.manager``.
     """
     search = _Search(directory, facts, barred, now, rotations, tuple(asked), level.until)
     for reference in level.ask:
@@ -90,14 +91,14 @@ def informed(
     facts: Mapping[str, JsonValue],
     now: datetime,
 ) -> tuple[str, ...]:
-    """Return the ids of those whom references mean who are told and do not decide.
+    """Return the ids of the people to inform, who do not decide.
 
-    Nobody stands in for them, and of a queue all members are meant.
+    Delegates do not replace them, and a queue means all its members.
 
     Args:
-        references: As in `ask`; those to people who were asked before mean nobody.
+        references: References as in `ask`; ``asked.manager`` means nobody here.
         directory: The people.
-        facts: What is known of the call; ``user`` is who asks.
+        facts: The facts of the call; ``user`` is the requester.
         now: The present (UTC).
     """
     search = _Search(directory, facts, (), now, _NOBODY, (), "")
@@ -108,13 +109,13 @@ def informed(
 def take(
     rotations: MutableMapping[str, dict[str, float]], seats: Iterable[Seat], at: int
 ) -> Iterator[tuple[str, str, int]]:
-    """Note who of a queue is asked, and yield the queue, the member and their new place in it.
+    """Record which members of queues are asked, and yield each queue, member and new place.
 
-    A stand-in takes the place of the other.
+    A delegate counts as the absent member.
 
     Args:
-        rotations: By queue and member; only the queues in it rotate.
-        seats: Those of a level that begins.
+        rotations: The rotations by queue and member; other queues do not rotate.
+        seats: The seats of a level that starts.
         at: The present, in microseconds.
     """
     for seat in seats:
@@ -122,7 +123,7 @@ def take(
         known = rotations.get(name)
         if known is None or not seat.via.startswith(QUEUE):
             continue
-        # Of those who are asked at one moment somebody is still the last.
+        # Members who are asked at the same moment get different places.
         place = max([at, *(int(one) + 1 for one in known.values())])
         known[seat.stands_for] = place
         yield name, seat.stands_for, place
@@ -149,7 +150,7 @@ class _Search:
         return str(self.facts.get("user", ""))
 
     def look(self, reference: str) -> None:
-        """Take in whom one reference means."""
+        """Add seats for the people whom a reference means."""
         if is_managers(reference):
             below = self.asked if reference.startswith(ASKED) else (self.requester,)
             if not below:
@@ -169,7 +170,7 @@ class _Search:
             self._take(self._people([reference], ""), reference)
 
     def meant_by(self, reference: str) -> Iterator[Person]:
-        """Yield whom one reference means, whether or not they are here or may decide."""
+        """Yield the people whom a reference means, even if they are absent or may not decide."""
         name = reference.partition(":")[2]
         queue = self.directory.queues.get(name)
         if reference.startswith(QUEUE):
@@ -184,19 +185,24 @@ class _Search:
             yield from self._people([reference], "")
 
     def _take(self, people: Iterable[Person], via: str) -> bool:
-        """Give seats to those who can be asked, and say whether anybody got one."""
+        """Give seats to the people who can be asked, and return whether anybody got one."""
         found = [seat for one in people if (seat := self._seat(one, via)) is not None]
         for seat in map(self._under_one_id, found):
             known = self.seats.setdefault((seat.person, seat.instead_of), seat)
             if known is seat and not self.group:
                 continue
             groups = tuple(dict.fromkeys((*known.groups, *self.group)))
-            both = {"groups": groups, "covers": known.covers and seat.covers}
+            through = tuple(dict.fromkeys((*known.through, *seat.through)))
+            both = {
+                "groups": groups,
+                "covers": known.covers and seat.covers,
+                "through": through,
+            }
             self.seats[seat.person, seat.instead_of] = known.model_copy(update=both)
         return bool(found)
 
     def _under_one_id(self, seat: Seat) -> Seat:
-        """Return a seat under the first id of somebody who is in the directory under several."""
+        """Return a seat under the first id of a person who has several ids in the directory."""
         person, instead_of = self._id_of(seat.person), self._id_of(seat.instead_of)
         if person == instead_of:
             instead_of = ""
@@ -211,7 +217,7 @@ class _Search:
         return first
 
     def _seat(self, person: Person, via: str) -> Seat | None:
-        """Return the seat of a person, or of the stand-in; None where nobody does."""
+        """Return the seat of a person or of their delegate, None if nobody can be asked."""
         self.meant.append(person.id)
         if self._is_barred(person):
             self.notes.append(f"{person.shown} {self._why_barred(person)} and is left out")
@@ -241,7 +247,8 @@ class _Search:
         if acting is person:
             return Seat(person=person.id, via=via, covers=reach)
         self.notes.append(f"{person.shown} is away; {acting.shown} stands in")
-        return Seat(person=acting.id, instead_of=person.id, via=via, covers=reach)
+        between = tuple(way[1:-1])
+        return Seat(person=acting.id, instead_of=person.id, via=via, covers=reach, through=between)
 
     def _is_barred(self, person: Person) -> bool:
         return any(self.directory.may_be(person, one) for one in self.barred)
@@ -262,7 +269,7 @@ class _Search:
                 yield person
 
     def _manager(self, below: str, nth: int) -> Iterator[Person]:
-        """Yield the nth manager above somebody, of those who are active and not barred."""
+        """Yield the nth manager above a person, counting only active ones who are not barred."""
         person, seen = self.directory.record(below), set[str]()
         if person is None:
             self.notes.append(f"{self.directory.why_missing(below)}: no manager")

@@ -1,4 +1,4 @@
-"""Choosing: which policy rules a call, and who is asked at the level where it begins."""
+"""Chooses the policy for a call, and the approvers of the level at which it starts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from signoff.core.approvals.approval import Approval
+from signoff.core.approvals.collaboration import people_here
 from signoff.core.base.hiding import Hidden
 from signoff.core.base.model import Value
 from signoff.core.directory.people import Directory, Person
@@ -24,20 +25,20 @@ from signoff.core.routing.resolve import find, informed
 NO_ROTATIONS: Final[Rotations] = {}
 
 UNMANNED: Final = "nobody of the next phase can be asked"
-"""Why the default is asked in place of a phase."""
+"""Why the default is asked instead of a phase."""
 
 
 class Choice(Value):
-    """The terms that were chosen, where they begin, and what stood in the way.
+    """The chosen terms, the level at which they start, and notes.
 
     Attributes:
         terms: The snapshot for the approval.
-        start: The first level that has anybody, None when nobody can be asked.
-        people: Who is asked there, those who may not decide excluded.
+        start: The first level with anybody to ask, None if nobody can be asked.
+        people: The approvers of that level, without people who may not decide.
         notes: In words: policies that could not be evaluated, people who were left out.
-        stranded: Whether a policy matched and has nobody at any level.
-        refused: Why the call is refused without asking anybody, "" where somebody is asked.
-        allowed: How many such calls run without asking anybody, None where somebody is asked.
+        stranded: Whether the matching policy has nobody to ask at any level, or too few to approve.
+        refused: Why the call is refused without asking anybody, "" if people are asked.
+        allowed: How many such calls run without asking anybody, None if people are asked.
     """
 
     terms: Terms
@@ -63,23 +64,23 @@ def choose(
 ) -> Choice:
     """Choose whom to ask about one call.
 
-    The first policy whose condition holds rules. A condition that cannot be evaluated ends the
-    search at the fallback: guessing on would let a badly typed argument reach a weaker policy.
-    The requester (``facts["user"]``) is never among those who are asked; when no level has anybody
-    left, the fallback is asked instead. A second step that the policy wants is wanted there too,
-    and so are as many yeses as the easiest of its levels takes.
+    The first policy whose condition is true applies. If a condition cannot be evaluated, the
+    fallback applies: otherwise an argument of the wrong type could lead to a weaker policy. The
+    requester (``facts["user"]``) is never asked. If no level has anybody left, the fallback is
+    asked instead. It then needs a second step if the policy needs one, and as many approvals as the
+    level of the policy that needs the fewest.
 
     Args:
-        policies: In order.
+        policies: The policies, in order.
         fallback: Who is asked otherwise.
-        directory: The people, with the absences that are known now.
-        facts: What is known of the call.
+        directory: The people, with the current absences.
+        facts: The facts of the call.
         now: The present (UTC).
-        barred: Identities of those who never decide, besides the requester.
+        barred: Identities of people who never decide, besides the requester.
         rotations: When the members of queues were last asked.
-        second_step: Whether the call takes a second step in any case, as it did before.
-        not_allowed: Policies with ``effect = "allow"`` that have to ask about this call all the
-            same, by name, and why.
+        second_step: Whether the call needs a second step in any case, as before.
+        not_allowed: Policies with ``effect = "allow"`` that must ask about this call nevertheless,
+            by name, with the reason.
     """
     if why := directory.why_refused(str(facts.get("user", ""))):
         terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
@@ -98,7 +99,7 @@ def choose(
         chosen = chosen.model_copy(update={"effect": Effect.ASK})
 
     def begun(terms: Terms) -> tuple[Terms, Start | None]:
-        """Return the terms, one phase for each manager, and where they begin: None for nowhere."""
+        """Return the terms, with a phase for each manager, and their start or None."""
         never = (str(facts.get("user", "")), *barred)
         up = climb(terms, directory, facts, never=never, notes=notes)
         if up is None:
@@ -121,7 +122,13 @@ def choose(
         terms, start = begun(chosen)
         if start is not None:
             people = _people(start, directory)
-            return Choice(terms=terms, start=start, people=people, notes=tuple(notes))
+            return Choice(
+                terms=terms,
+                start=start,
+                people=people,
+                notes=tuple(notes),
+                stranded=bool(start.short),
+            )
         notes.append(f"policy {chosen.policy} leaves nobody to ask; the default is asked")
         stranded = True
     elif not notes:
@@ -129,13 +136,11 @@ def choose(
     terms = fallback.terms(facts_at(facts, now, fallback.time_zone))
     if second_step:
         terms = terms.model_copy(update={"second_step": True})
-    if barrier is not None:
-        # Without a policy it is not known which would have ruled: what any hides is hidden.
-        hide = all_hidden(policies, fallback)
-        alike = terms.shown_like(barrier) if policy is not None else terms.hiding(hide)
-        terms = _instead_of(barrier, alike)
     if chosen is not None:
-        terms = terms.telling_as(chosen)
+        terms = _instead_of(chosen, terms.shown_like(chosen)).telling_as(chosen)
+    elif barrier is not None:
+        # It is not known which policy would apply, so everything that any policy hides is hidden.
+        terms = _instead_of(barrier, terms.hiding(all_hidden(policies, fallback)))
     terms, start = begun(terms)
     if start is None:
         notes.append("nobody can be asked: name somebody in [default] ask but the requester")
@@ -158,15 +163,15 @@ def instead(
     barred: Collection[str] = (),
     rotations: Rotations = NO_ROTATIONS,
 ) -> Choice:
-    """Choose the default in place of people who cannot be asked about what waits already.
+    """Choose the default for a pending approval whose approvers cannot be asked.
 
     Args:
-        approval: What waits.
+        approval: The approval.
         fallback: The default.
         directory: The people.
         now: The present (UTC).
-        why: Why the others cannot be asked, in words.
-        barred: Identities of those who never decide, besides the requester.
+        why: Why the approvers cannot be asked, in words.
+        barred: Identities of people who never decide, besides the requester.
         rotations: When the members of queues were last asked.
     """
     choice = choose(
@@ -179,7 +184,7 @@ def instead(
         rotations=rotations,
         second_step=approval.in_two_steps,
     )
-    # Without policies the first note only says that none of them matches.
+    # Without policies, the first note only says that none matches.
     notes = (f"{why}; the default is asked", *choice.notes[1:])
     update: dict[str, object] = {"stranded": True, "notes": notes}
     if choice.start is not None:
@@ -195,10 +200,10 @@ def terms_for(
     now: datetime,
     barred: Collection[str] = (),
 ) -> Terms | None:
-    """Return the terms that `choose` would choose, where that is plain without finding everybody.
+    """Return the terms that `choose` would choose, if they can be found without all approvers.
 
-    None where it takes more: no policy matches, the managers have to be gone up, or nobody is
-    seen at once who can be asked.
+    Returns None if more is needed: no policy matches, a level goes up the managers, or no approver
+    who can be asked is found directly.
     """
     policy, terms = _matching(policies, facts, now, [])
     if policy is None or terms is None or policy.effect is not Effect.ASK or terms.second_step:
@@ -226,16 +231,16 @@ def holds_siblings(
     """Say whether calls of the same turn that need no approval wait for this one.
 
     Args:
-        policies: In order.
-        fallback: What rules where none of them matches.
-        facts: What is known of the call.
+        policies: The policies, in order.
+        fallback: The default, which applies if no policy matches.
+        facts: The facts of the call.
         now: The present (UTC).
     """
     found = consider(policies, facts, now)
     last = policies[len(found) - 1] if found and found[-1].verdict is not Match.NO else None
     if last is None:
         return fallback.hold is Hold.SIBLINGS
-    # In place of one that cannot be evaluated the default is asked, and made no weaker than it.
+    # If a policy cannot be evaluated, the default is asked, and is not weaker than the policy.
     rules = (last, fallback) if found[-1].verdict is Match.ERROR else (last,)
     return any(one.hold is Hold.SIBLINGS for one in rules)
 
@@ -243,9 +248,10 @@ def holds_siblings(
 def _matching(
     policies: Sequence[Policy], facts: Facts, now: datetime, notes: list[str]
 ) -> tuple[Policy | None, Terms | None]:
-    """Return the policy that rules a call, None for none, and its terms.
+    """Return the policy that applies to a call, None for none, and its terms.
 
-    Without a policy the terms are those of one that could not be evaluated, which ends the search.
+    If a policy cannot be evaluated, the search ends. Then the policy is None, and the terms are
+    those of that policy.
     """
     by_zone = dict[str, Facts]()
     for policy in policies:
@@ -261,7 +267,7 @@ def _matching(
 
 
 def _at_once(policy: Policy, terms: Terms) -> Choice:
-    """Return what a policy says that asks nobody."""
+    """Return the choice of a policy that asks nobody."""
     why = policy.reason.strip()
     notes = (why,) if why else ()
     return Choice(
@@ -270,23 +276,23 @@ def _at_once(policy: Policy, terms: Terms) -> Choice:
 
 
 def _instead_of(barrier: Terms, terms: Terms) -> Terms:
-    """Return terms that are no easier to win over than those in whose place they stand."""
+    """Return terms that are at least as strict as the terms that they replace."""
     second_step = terms.second_step or barrier.second_step
     return terms.model_copy(update={"second_step": second_step, "at_least": barrier.fewest_from(0)})
 
 
 def all_hidden(policies: Sequence[Policy], fallback: Fallback) -> Hidden:
-    """Return what may be hidden of a call of which it is not known yet which policy rules it."""
+    """Return everything that may have to be hidden while the policy of a call is not known."""
     names = (*fallback.hide, *(name for one in policies for name in one.hide))
     return tuple(dict.fromkeys(names))
 
 
 def owners_of(owned: Mapping[str, str], facts: Facts) -> tuple[str, ...]:
-    """Return who owns the agent of a call, and its app; they never decide what it asks for.
+    """Return the owners of a call's agent and app, who never decide its requests.
 
     Args:
-        owned: The owner by the name of an agent or of its folder.
-        facts: What is known of the call.
+        owned: The owners by the name of an agent or of its folder.
+        facts: The facts of the call.
     """
     names = (str(facts.get(one, "")) for one in ("app", "agent"))
     return tuple(dict.fromkeys(owned[name] for name in names if name in owned))
@@ -304,18 +310,18 @@ def first(
     among: Iterable[tuple[int, int]],
     asked: Sequence[str] = (),
 ) -> Start | None:
-    """Return the beginning of the first of some levels that has anybody to ask.
+    """Return the start of the first of these levels with anybody to ask.
 
     Args:
-        terms: The levels.
+        terms: The terms with the levels.
         directory: The people.
-        facts: What is known of the call.
+        facts: The facts of the call.
         now: The present (UTC).
-        barred: Identities of those who never decide, besides the requester.
+        barred: Identities of people who never decide, besides the requester.
         rotations: When the members of queues were last asked.
-        notes: Added to: who was left out, and which levels had nobody.
-        among: The levels to look at: the index of each, and how often they were gone through.
-        asked: The ids of those who were asked at the level before.
+        notes: Extended with who was left out, and which levels had nobody.
+        among: The levels to try: the index and the round of each.
+        asked: The ids of the approvers of the previous level.
     """
     never = (str(facts.get("user", "")), *barred)
     everybody, short = directory, None
@@ -344,14 +350,14 @@ def first(
         if not missing or level.earlier is Earlier.STAY:
             notes += missing
             return start
-        # It cannot approve: the next one that can is asked, and this one where there is none.
+        # This level cannot approve, so it is only asked if no later level can approve either.
         notes += missing
-        short = short or start
+        short = short or replace(start, short="; ".join(missing))
     return short
 
 
 def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
-    """Say where fewer can be asked than have to approve."""
+    """Yield a note for each quorum that is larger than the number of people who can be asked."""
     groups = level.all_of or (Group(ask=level.ask, quorum=level.quorum),)
     for number, group in enumerate(groups):
         able = {one.person for one in seats if not level.all_of or number in one.groups}
@@ -363,7 +369,7 @@ def _too_few(level: Level, seats: Sequence[Seat]) -> Iterator[str]:
 def _asked_all_the_same(
     seats: Iterable[Seat], everybody: Directory, proven: Directory, now: datetime
 ) -> Iterator[str]:
-    """Say who is asked although they have reported to be away."""
+    """Yield a note for each person who is asked although they reported an absence."""
     for one in dict.fromkeys(seat.person for seat in seats):
         reported, counts = everybody.get(one), proven.get(one)
         if reported and counts and reported.absence(now) and not counts.absence(now):
@@ -374,13 +380,9 @@ def _asked_all_the_same(
 
 
 def again(approval: Approval, directory: Directory, *, now: datetime) -> Start:
-    """Return the present level as one that begins now, with the same people."""
-    rules, ids = approval.ballot.rules, approval.ballot.own
-    if approval.in_two_steps:
-        directory = directory.proven()
-    people = [one for name in ids if (one := directory.get(name)) is not None]
-    here = (approval.level, approval.round)
-    return _start(rules, here, approval.seats_here, people, now=now)
+    """Return a start of the present level at this moment, with the same people."""
+    people, here = people_here(approval, directory), (approval.level, approval.round)
+    return _start(approval.ballot.rules, here, approval.seats_here, people, now=now)
 
 
 def _start(

@@ -1,4 +1,4 @@
-"""Seats without a person: what policies ask for, and nobody is there to be asked."""
+"""Vacancies: references in policies for which nobody can be asked."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from signoff.core.routing.departures import why_gone
 from signoff.core.routing.resolve import ASKED, SCHEDULE, find, is_managers
 
 STEP: Final = timedelta(hours=1)
-"""The least gap in a schedule that is noticed."""
+"""The interval at which schedules are checked; shorter gaps can be missed."""
 
 _NAMED: Final = 5
 
 
 class Vacancy(Value):
-    """A seat without a person.
+    """A reference or a role without a person.
 
     Attributes:
-        seat: As policies name it: ``queue:finance``, ``schedule:on-call``, ``requester.manager``,
-            the id of a person; ``role operator``.
+        seat: The reference as in policies: ``queue:finance``, ``schedule:on-call``,
+            ``requester.manager``, the id of a person; or ``role operator``.
         why: In words: who is missing, and until when.
     """
 
@@ -45,14 +45,14 @@ def vacancies(
     now: datetime,
     ahead: timedelta = timedelta(),
 ) -> list[Vacancy]:
-    """Return the seats for which nobody can be asked.
+    """Return the references and roles for which nobody can be asked.
 
     Args:
-        policies: Their references are looked at, and those of the default.
-        fallback: The default.
-        directory: The people, with the absences that are known; all its queues are looked at.
+        policies: The policies whose references are checked.
+        fallback: The default, whose references are checked too.
+        directory: The people, with the known absences. All its queues are checked.
         now: The present (UTC).
-        ahead: How far schedules are looked at for gaps.
+        ahead: How far ahead schedules are checked for gaps.
     """
     asked = (one for rules in (*policies, fallback) for one in rules.references)
     references = dict.fromkeys((*asked, *(QUEUE + name for name in directory.queues)))
@@ -90,13 +90,13 @@ def _why(notes: Sequence[str]) -> str:
 
 
 def _without_manager(reference: str, directory: Directory) -> Iterator[Vacancy]:
-    """Name the people whose manager is missing, except those at the top, who are managers."""
+    """Name the people whose manager is missing, except managers at the top."""
     managers = {one.id: directory.manager_of(one) for one in directory}
     above = {one.id for one in managers.values() if one is not None}
     people = [
         one
         for one in directory
-        # Above those at the top there never was anybody, so nobody can have left.
+        # People at the top never had a manager, unless one is recorded who has left.
         if managers[one.id] is None and (one.id not in above or directory.record(one.manager))
     ]
     if people:
@@ -107,7 +107,7 @@ def _without_manager(reference: str, directory: Directory) -> Iterator[Vacancy]:
 
 
 def _roles(directory: Directory, now: datetime) -> Iterator[Vacancy]:
-    """Name the roles whose holders are all away or not active."""
+    """Yield the roles whose holders are all away or not active."""
     for role in Role:
         holders = [one for one in (*directory, *directory.inactive) if role in one.roles]
         reasons = [why_gone(one.id, directory, now) for one in holders]

@@ -1,1 +1,1 @@
-"""Simulation: what would happen to a call, without anything happening."""
+"""Simulation: what would happen to a call, without any effects."""

@@ -1,4 +1,4 @@
-"""What is simulated of a call: the levels that are asked, what happens at each, and the end."""
+"""The result of a simulation: the levels that are asked, the steps at each, and the end."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from signoff.core.policies.titles import title_of
 
 
 class End(StrEnum):
-    """What the end of a timeline means; the words are those of `on_timeout`."""
+    """The outcome at the end of a timeline, in the words of `on_timeout`."""
 
     REJECT = "reject"
-    """The call is rejected, and the agent is told that nobody answered in time."""
+    """The call is rejected, by people, by the settings, or because nobody answered in time."""
     STAY = "stay"
     """It stays open until somebody answers."""
     APPROVE = "approve"
-    """It is approved: by a grant, by those who answer, or because the ceiling of its policy allows
-    that."""
+    """It is approved: by a grant, by the settings, by people, or under the ceiling of its policy
+    because nobody answered in time."""
 
 
 class Says(StrEnum):
-    """What somebody does about a request."""
+    """What a person does in a simulation."""
 
     APPROVE = "approve"
     REJECT = "reject"
     CLAIM = "claim"
-    """Reserves the decision, for as long as is usual."""
+    """Claim the decision for the usual time."""
     ASK = "ask"
-    """Asks the requester something."""
+    """Ask the requester a question."""
     ANSWER = "answer"
-    """Answers as the requester."""
+    """Answer as the requester."""
 
 
 class SimulatedAnswer(Value):
-    """An answer that somebody would give.
+    """An answer that a person would give.
 
     Attributes:
         by: The id of the person.
@@ -59,14 +59,15 @@ class SimulatedAnswer(Value):
 
 
 class Delivery(Value):
-    """One card: to a person, or to a place where all who are asked see it.
+    """One card: for a person, or a common card for all approvers.
 
     Attributes:
-        person: The id; "" for a place.
-        channel: By which channel.
-        address: Where to, in its terms.
-        held: Until when it waits for working hours (UTC); None where it goes out at once.
-        waits_for: Whose hours, and when they begin, in words; "" where it does not wait.
+        person: The id of the person, "" for a common card.
+        channel: The channel.
+        address: The recipient, in the format of the channel.
+        held: Until when it waits for working hours (UTC), None if it is sent immediately.
+        waits_for: The person for whose hours it waits, and when these begin, in words; "" if it
+            does not wait.
     """
 
     person: str
@@ -77,23 +78,22 @@ class Delivery(Value):
 
 
 class Step(Value):
-    """One thing that happens.
+    """One step of a timeline.
 
     Attributes:
-        at: When (UTC).
-        what: What kind of event it is in the audit.
-        level: The index of the level at which it happens.
-        round: How often the levels have been gone through before.
-        name: What the level is called, "" where it has no name.
-        seats: Who may decide from now on and could not before.
-        asked: Who gets a card, in the order in which they are asked.
-        need: How many yeses it takes then.
-        reminded: The ids of those who are reminded.
-        until: The moment up to which those who are asked may answer (UTC); None where there is
-            none.
+        at: When it happens (UTC).
+        what: The kind of the event, as in the audit.
+        level: The index of the level.
+        round: The number of earlier rounds through the levels.
+        name: The name of the level, "" if it has none.
+        seats: The seats of the level, if people are asked.
+        asked: The new cards, in the order in which people are asked.
+        need: How many approvals the level needs.
+        reminded: The ids of the people who are reminded.
+        until: The deadline for the people who are asked (UTC), None if there is none.
         why: In words: who was left out and why, or what the end means.
         by: The id of the person who answers.
-        informed: The ids of those who are told from now on and do not decide.
+        informed: The ids of the people who are informed from now on and do not decide.
     """
 
     at: datetime
@@ -112,16 +112,16 @@ class Step(Value):
 
 
 class LevelForecast(Value):
-    """One level as it would be asked.
+    """One level that would be asked.
 
     Attributes:
-        level: Its index.
-        round: How often the levels have been gone through before.
-        name: What it is called, "" where it has no name.
+        level: The index of the level.
+        round: The number of earlier rounds through the levels.
+        name: The name of the level, "" if it has none.
         at: When it begins (UTC).
-        until: When it ends (UTC); None where it does not.
-        need: How many yeses it takes.
-        seats: Who may decide.
+        until: When it ends (UTC), None if it does not end.
+        need: How many approvals it needs.
+        seats: The seats of the approvers.
         asked: The cards.
     """
 
@@ -136,23 +136,23 @@ class LevelForecast(Value):
 
     @property
     def people(self) -> tuple[str, ...]:
-        """The ids of those who may decide, each once."""
+        """The ids of the people who may decide, each once."""
         return tuple(dict.fromkeys(one.person for one in self.seats))
 
 
 class Timeline(Value):
-    """What happens to one call if nobody answers.
+    """What happens to one call if nobody answers, or if the simulated people do.
 
     Attributes:
         facts: The call: app, agent, tool, args and user.
-        start: When it waits for the first time (UTC).
+        start: When the call starts to wait (UTC).
         considered: The policies that were checked, each with its result.
-        terms: The snapshot that would rule it.
-        steps: What happens, in order.
-        end: What the end means.
-        end_at: When that is (UTC); None if it never ends.
-        allowed: How many such calls run without asking anybody; None where people are asked.
-        above: The ids of those who are asked first about any further call.
+        terms: The snapshot of the policy that applies.
+        steps: The steps, in order.
+        end: The outcome.
+        end_at: When it ends (UTC), None if it never ends.
+        allowed: How many such calls run without asking anybody, None if people are asked.
+        above: The ids of the people who are asked first about any further call.
         holds: Whether calls of the same turn that need no approval wait for it.
     """
 
@@ -168,7 +168,7 @@ class Timeline(Value):
     holds: bool = False
 
     def title(self, directory: Directory) -> str:
-        """Return what the request would be called, "" where its policy has no title."""
+        """Return the title of the request, "" if its policy has no title."""
         args, hide, user = self.facts.get("args"), self.terms.hide, str(self.facts.get("user", ""))
         names = {name: str(self.facts.get(name, "")) for name in ("agent", "app", "tool")}
         names |= {"requester": directory.shown(user)}
@@ -178,7 +178,7 @@ class Timeline(Value):
 
     @property
     def levels(self) -> tuple[LevelForecast, ...]:
-        """The levels that are asked, in the order in which they are; also one without anybody."""
+        """The levels in the order in which they are asked, including a level without people."""
         found: dict[tuple[int, int], LevelForecast] = {}
         for step in self.steps:
             if step.what not in ASKING:
@@ -200,24 +200,24 @@ class Timeline(Value):
 
     @property
     def rungs(self) -> tuple[LevelForecast, ...]:
-        """The name of `levels` in the last release; the next one does without it."""
+        """The name of `levels` in the last release; the next release removes it."""
         return self.levels
 
     @property
     def informed(self) -> tuple[str, ...]:
-        """The ids of those who are told and do not decide."""
+        """The ids of the people who are informed and do not decide."""
         return tuple(dict.fromkeys(one for step in self.steps for one in step.informed))
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """The ids of those whose answer would not count, in the order in which they give it."""
+        """The ids of the people whose answers would not count, in the order of the answers."""
         return tuple(step.by for step in self.steps if step.what is What.REFUSED_ANSWER)
 
     @property
     def reminders(self) -> int:
-        """How often people are reminded."""
+        """How many reminders there are."""
         return sum(step.what is What.REMINDED for step in self.steps)
 
 
 ASKING: Final = frozenset({What.ASKED, What.ESCALATED, What.PASSED, What.UNROUTABLE})
-"""What stands in the audit where people are asked, or should have been."""
+"""The kinds of events by which people are asked, or should have been."""

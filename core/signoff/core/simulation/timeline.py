@@ -1,8 +1,7 @@
-"""What will happen if nobody answers, or these people do: who is asked, when and how, to the end.
+"""Simulates a call to its end: who is asked, when and how, if nobody or only some people answer.
 
-A timeline is not computed beside the rules but by them: an approval is opened in memory, routed and
-ticked as the router and the timers do it, only that the clock jumps from one due moment to the
-next.
+The simulation uses the real rules. It opens an approval in memory, and routes and advances it like
+the router and the timers. Only the clock differs: it jumps from one due moment to the next.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ from signoff.core.simulation.forecast import (
 )
 
 MOST_STEPS: Final = 10_000
-"""A timeline with more steps is refused: no policy that ends has as many."""
+"""The most steps of a timeline. More steps are an error, because every policy ends before."""
 
 Reach = Callable[[Sequence[Person], Asking], tuple[Asked, ...]]
-"""By which channels people are asked; the channels know."""
+"""Returns the cards by which people are asked, through the configured channels."""
 
 
 _SAID: Final = frozenset(
@@ -86,22 +85,22 @@ def simulate(
     answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
-    """Return what happens to a call that waits from a moment on, if nobody else answers.
+    """Return what happens to a call that starts to wait, if nobody else answers.
 
-    Every card is taken to arrive.
+    The simulation assumes that every card arrives.
 
     Args:
-        policies: In order; the first that matches rules.
-        fallback: Who is asked when no policy matches, or nobody of it can be asked.
+        policies: The policies, in order; the first that matches applies.
+        fallback: The default, which is asked if no policy matches or its people cannot be asked.
         directory: The people.
-        facts: The call.
+        facts: The facts of the call.
         start: When it is routed (UTC).
-        reach: By which channels people are asked.
-        barred: Identities of those who never decide, besides the requester.
+        reach: Returns the cards by which people are asked.
+        barred: Identities of people who never decide, besides the requester.
         rotations: When the members of queues were last asked.
-        grants: Those that may cover the call, in the order in which they are tried.
-        answers: What people say; one that does not count is a step that says why.
-        approving: Whether everybody who is asked approves at once, to the end.
+        grants: The grants that may cover the call, in the order in which they are tried.
+        answers: The answers of people. An answer that does not count is a step with the reason.
+        approving: Whether every person who is asked approves immediately, until the end.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -155,17 +154,17 @@ def foresee_rest(
     rotations: Rotations = NO_ROTATIONS,
     most: int = MOST_STEPS,
 ) -> tuple[tuple[Step, ...], Approval]:
-    """Return what happens to an approval from where it stands, if nobody answers.
+    """Return what happens to a pending approval from now on, if nobody answers.
 
     Args:
-        approval: One that waits.
+        approval: The pending approval.
         directory: The people.
         rotations: When the members of queues were last asked.
-        most: How many moves to look ahead.
+        most: How many moves to simulate.
 
     Returns:
-        The steps, and how it then stands: ended, open without an end, or waiting for more to come
-        than was looked at.
+        The steps, and the approval after them. It has ended, stays open, or is still pending after
+        `most` moves.
     """
     world = _World(directory, lambda _people, _rules: (), (), _rotations(directory, rotations))
     steps = list[Step]()
@@ -196,7 +195,7 @@ def _granted(
     grants: Sequence[Grant],
     start: datetime,
 ) -> list[Moved]:
-    """Return the one move of a call that a grant covers, and nothing where none does."""
+    """Return the move of a call that a grant decides, empty if no grant covers the call."""
     if choice.terms.grants is None:
         return []
     asked = [person.id for person in choice.people]
@@ -210,13 +209,13 @@ def _granted(
 
 
 def _rotations(directory: Directory, rotations: Rotations) -> dict[str, dict[str, float]]:
-    """Return the rotations of the queues that ask one member at a time, to be gone on with."""
+    """Return a copy of the rotations of the queues that ask one member at a time."""
     queues = (one for one in directory.queues.values() if one.pick is not Pick.EVERYONE)
     return {one.name: dict(rotations.get(one.name, {})) for one in queues}
 
 
 class _World(NamedTuple):
-    """What the moves of one approval depend on."""
+    """The environment of a simulation."""
 
     directory: Directory
     reach: Reach
@@ -228,7 +227,7 @@ class _World(NamedTuple):
 
 
 def _moves(approval: Approval, choice: Choice, world: _World, start: datetime) -> Iterator[Moved]:
-    """Route an approval, and do whatever is due until nothing is."""
+    """Route an approval, and make due changes until there are no more."""
     after, events = _asked(approval, choice, world, start, barred=world.barred)
     yield _taken(approval, after, world, start), events
     yield from _onward(after, world)
@@ -242,7 +241,7 @@ def _asked(
     *,
     barred: tuple[str, ...] = (),
 ) -> Moved:
-    """Put a choice into force, as the router does."""
+    """Apply a choice, as the router does."""
     begun = choice.start or Start(0, 0, (), now + choice.terms.within.by_the_clock)
     rules = choice.terms.asking(begun.level)
     people = choice.people[:1] if rules.order is Order.SEQUENCE else choice.people
@@ -258,7 +257,7 @@ def _asked(
 
 
 def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
-    """Do whatever becomes due, and is answered, one after the other, until nothing is."""
+    """Make the due changes and the simulated answers in order, until there are no more."""
     left, begun = list(world.answers), approval.since or approval.opened_at
     refused, now = set[str](), begun
     for _ in range(MOST_STEPS):
@@ -295,10 +294,10 @@ def _onward(approval: Approval, world: _World) -> Iterator[Moved]:
 def _done(
     approval: Approval, person: Person, directory: Directory, says: Says, now: datetime
 ) -> Moved:
-    """Do what somebody says.
+    """Make the move of a simulated answer.
 
     Raises:
-        DecisionRefused, PayloadError: It does not count.
+        DecisionRefused, PayloadError: The answer does not count.
     """
     text = "in this case"
     match says:
@@ -315,18 +314,18 @@ def _done(
 
 
 def _next_due(approval: Approval, world: _World, now: datetime) -> datetime | None:
-    """Return when a timer is due, or somebody who is asked goes away."""
+    """Return when the next timer is due or the next approver goes away, whichever is first."""
     leaves = next_departure(approval, world.directory, now)
     return min((one for one in (approval.next_due, leaves) if one is not None), default=None)
 
 
 def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Moved:
-    """Offer what waits to those who stand in, or go on where too few are left, as the router.
+    """Ask the stand-ins of absent approvers, or go on if too few are left, as the router does.
 
     Args:
-        was: Before what has just happened.
-        approval: After it.
-        world: The people, and the default.
+        was: The approval before the last move.
+        approval: The approval after it.
+        world: The environment.
         now: The present (UTC).
     """
     if approval.state is not State.PENDING:
@@ -357,7 +356,7 @@ def _gone(was: Approval, approval: Approval, world: _World, now: datetime) -> Mo
 
 
 def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: datetime) -> Moved:
-    """Return what an answer makes of an approval; where it does not count, why."""
+    """Make the move of an answer; if the answer does not count, return an event that says why."""
     person, directory = world.directory.get(said.by), world.directory
     if person is None:
         why = directory.why_missing(said.by)
@@ -397,7 +396,7 @@ def _answered(approval: Approval, said: SimulatedAnswer, world: _World, now: dat
 
 
 def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Approval:
-    """Note who was asked in the queues of a level that has begun."""
+    """Record who was asked in the queues of a level that has begun."""
     if was.terms is None or after.level_key != was.level_key:
         for _ in take(world.rotations, after.seats_here, int(now.timestamp() * 1_000_000)):
             pass
@@ -405,7 +404,7 @@ def _taken(was: Approval, after: Approval, world: _World, now: datetime) -> Appr
 
 
 def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
-    """Return the cards of those whose answer is awaited at a level that has begun."""
+    """Return the missing cards of the awaited approvers of a level that has begun."""
     ballot = approval.ballot
     here = {one.person for one in approval.asked if one.level_key == approval.level_key}
     if "" in here:
@@ -424,12 +423,12 @@ def _cards(approval: Approval, world: _World) -> tuple[Asked, ...]:
 def _steps(
     events: Sequence[Event], was: Approval, now: Approval, directory: Directory
 ) -> Iterator[Step]:
-    """Yield what events of one move have changed."""
+    """Yield the steps for the events of one move."""
     before = {(one.key, one.channel, one.level_key) for one in was.asked}
     fresh = [one for one in now.asked if (one.key, one.channel, one.level_key) not in before]
     seats = now.seats_here
     order = [one.person for one in seats]
-    # In the order in which they are asked for; a place is before all of them.
+    # In the order of the seats; common cards come first.
     fresh.sort(key=lambda one: order.index(one.person) if one.person in order else -1)
     cards = tuple(_card(one, now, directory, events[0].at) for one in fresh) if events else ()
     ladder = now.terms.ladder if now.terms is not None else ()

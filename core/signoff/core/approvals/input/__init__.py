@@ -1,1 +1,1 @@
-"""Requests for input: their forms, and what a yes or a no alone means to them."""
+"""Requests for input: their forms, and the meaning of a plain yes or no."""

@@ -1,14 +1,14 @@
-"""A request for input: the JSON schema of its answer, as a form that a person can fill in a mail.
+"""The form of a request for input: the JSON schema of its answer, for people to fill in a mail.
 
-A workflow asks with ``RequestInput(message=…, response_schema=…)``. The form gives the fields the
-shape of a payload template (see `signoff.core.payloads.payload`), so that the same words fill both,
-and holds the answer to the whole schema before it counts.
+A workflow asks with ``RequestInput(message=…, response_schema=…)``. The fields of the form are a
+payload template (see `signoff.core.payloads.payload`), so people fill both in the same way. The
+answer is validated against the whole schema before it counts.
 
 - An object has a field for each property; anything else has one field, called ``value``.
 - A boolean has no field: to approve is true, to reject is false. An object with a property such as
   ``approved: boolean`` is answered in the same way, and its ``reason`` takes the person's reason.
-- Where no schema is given, or one that cannot be used, any text or JSON is an answer. A yes or a
-  no alone is one too; `signoff.core.approvals.input.rules` says what the agent gets for it.
+- Without a schema, or with one that cannot be used, any text or JSON is an answer. A plain yes or
+  no is one too; `signoff.core.approvals.input.rules` says what the agent gets for it.
 """
 
 from __future__ import annotations
@@ -35,35 +35,34 @@ from signoff.core.payloads.schema import (
     type_of,
     usable,
 )
-from signoff.core.replies.free import VERDICT_NAMES, says_no
+from signoff.core.replies.refusals import VERDICT_NAMES, says_no
 
 REASON_NAMES: Final = frozenset({"reason", "comment", "comments", "feedback", "note", "notes"})
-"""Texts of these names take the person's reason where they are not given."""
+"""Text fields with these names take the person's reason if they are not filled in."""
 
 _MOST_CHOICES: Final = 12
 
 
 class GivenAnswer(NamedTuple):
-    """An answer; `None` is one too, where the schema takes it or a yes or a no alone was said."""
+    """An answer. Its value is None for null, or for a plain yes or no without a schema."""
 
     value: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a person fills in to answer a request for input.
+    """The form that a person fills in to answer a request for input.
 
     Attributes:
-        schema: The schema the answer has to fit, ``{}`` where everything does.
+        schema: The schema of the answer, ``{}`` if any answer is valid.
         parts: The schema of each field, by name.
-        fields: What each field starts as, by name: a payload template.
-        required: The fields that have to be given.
-        defaults: What fields have that are not given.
-        shown: The fields that a card puts before a person, in their order. The others may be
-            given as well.
-        lone: Whether the answer is the value of the one field rather than an object.
-        verdict: The field that the person's yes or no fills, "" where there is none.
-        reason: The field that the person's reason fills, "" where there is none.
+        fields: The initial value of each field, by name: a payload template.
+        required: The fields that must be filled in.
+        defaults: The values of fields that are not filled in.
+        shown: The fields that a card shows, in their order. The others can be filled in as well.
+        lone: Whether the answer is the value of the single field, and not an object.
+        verdict: The field that the person's yes or no fills, "" if there is none.
+        reason: The field that the person's reason fills, "" if there is none.
     """
 
     schema: Schema
@@ -78,7 +77,7 @@ class Form:
 
     @property
     def template(self) -> JsonValue:
-        """The fields as a payload template, None where there is nothing to fill."""
+        """The fields as a payload template, None if there is nothing to fill in."""
         return dict(self.fields) or None
 
     @property
@@ -88,18 +87,18 @@ class Form:
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """The fields that may be given and that a card only names."""
+        """The optional fields that a card only names."""
         return tuple(one for one in self.fields if one not in {*self.shown, self.verdict})
 
     def accept(self, values: Mapping[str, JsonValue] | None, reason: str = "") -> JsonValue:
-        """Return the answer of a person who says yes.
+        """Return the answer of a person who approves.
 
         Args:
-            values: What the person gave, by field.
+            values: The values of the person, by field.
             reason: The person's reason.
 
         Raises:
-            PayloadError: A name is no field, a value is missing or does not fit the schema.
+            PayloadError: A field is unknown, or a value is missing or does not match the schema.
         """
         given = self._checked(values or {})
         if not self.fields:
@@ -108,7 +107,7 @@ class Form:
             return self._free(given)
         if self.verdict and given.setdefault(self.verdict, True) is not True:
             raise PayloadError(
-                f'You approve, and below it "{self.verdict}" is no. Say one of the two.',
+                f'You approve, but "{self.verdict}" below it is no. Choose one of the two.',
                 key=self.verdict,
                 read="no",
                 example="reject: the reason",
@@ -116,10 +115,10 @@ class Form:
         return self._fitting(self._with_reason(given, reason))
 
     def read(self, answer: JsonValue) -> tuple[bool, dict[str, JsonValue] | None]:
-        """Return whether a whole answer, as a programme sends it, is a yes, and its values.
+        """Return whether a complete answer from a program approves, and its values.
 
         Raises:
-            PayloadError: It has another form, or does not say yes or no where that is asked.
+            PayloadError: The answer has the wrong type, or lacks the required yes or no.
         """
         if not self.fields:
             if not isinstance(answer, bool):
@@ -139,14 +138,14 @@ class Form:
     def refuse(
         self, reason: str = "", values: Mapping[str, JsonValue] | None = None
     ) -> GivenAnswer | None:
-        """Return the answer of a person who says no; None where the schema has no way to say it.
+        """Return the answer of a person who rejects, None if the schema cannot express it.
 
         Args:
             reason: The person's reason.
-            values: The other fields of the answer, where a whole one was given.
+            values: The other fields, if a complete answer was given.
 
         Raises:
-            PayloadError: The values that were given do not fit.
+            PayloadError: The values do not match the schema.
         """
         if not self.fields:
             return GivenAnswer(value=False)
@@ -162,12 +161,12 @@ class Form:
             return None
 
     def example(self) -> str:
-        """Return an answer that says yes, with the values that have to be given."""
+        """Return an example of an answer that approves, with the required values."""
         names = [name for name in self.required if name != self.verdict]
         return "\n".join(["approve", *(f"{name}: {self.example_of(name)}" for name in names)])
 
     def example_of(self, name: str) -> str:
-        """Return a value for a field, as a person would write it."""
+        """Return an example value for a field, as a person would write it."""
         start = self.fields.get(name)
         for value in suggestions(self.parts.get(name, {})):
             text = value if isinstance(value, str) else example_value(value)
@@ -176,7 +175,7 @@ class Form:
         return "yes" if isinstance(start, bool) else example_value(start)
 
     def note(self, name: str) -> str:
-        """Return what is to be known about a field: its choices, and the schema's own words."""
+        """Return a note about a field: its choices, and the description in the schema."""
         part, notes = self.parts.get(name, {}), []
         choices = part.get("enum")
         if isinstance(choices, list) and choices:
@@ -191,7 +190,7 @@ class Form:
         return "; ".join(notes)
 
     def _free(self, given: Mapping[str, JsonValue]) -> JsonValue:
-        """Return the answer where any is one, None where a yes alone was said.
+        """Return the answer if there is no schema, None for a plain yes.
 
         Raises:
             PayloadError: It says no.
@@ -200,7 +199,7 @@ class Form:
         if says_no(value):
             read = brief(value if isinstance(value, str) else json.dumps(value))
             raise PayloadError(
-                f'You approve, and your answer "{read}" says no. Say one of the two.',
+                f'You approve, but your answer "{read}" says no. Choose one of the two.',
                 key=LONE_FIELD,
                 read=read,
                 example="reject: the reason",
@@ -208,11 +207,11 @@ class Form:
         return value
 
     def _checked(self, values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Hold values to the fields, each separately; what is not given is not filled in."""
+        """Check each value against its field; missing values are not filled in."""
         checked: dict[str, JsonValue] = {}
         for name, value in values.items():
             if value is None and name in self.fields:
-                checked[name] = None  # the schema says whether it may be
+                checked[name] = None  # the schema decides whether this is allowed
                 continue
             start = {name: self.fields[name]} if name in self.fields else dict(self.fields)
             held = check_payload(start, {name: value})
@@ -225,10 +224,10 @@ class Form:
         return {**given, self.reason: reason} if wanted else given
 
     def _fitting(self, given: dict[str, JsonValue]) -> JsonValue:
-        """Return the answer that these values are.
+        """Return the answer with these values.
 
         Raises:
-            PayloadError: One is missing, or they do not fit the schema.
+            PayloadError: A value is missing, or they do not match the schema.
         """
         if lacking := [name for name in self.required if name not in given]:
             names = ", ".join(f'"{name}"' for name in lacking)
@@ -261,7 +260,7 @@ def read_form(schema: JsonValue) -> Form:
     """Return the form of a response schema.
 
     Args:
-        schema: The JSON schema, None where the request has none.
+        schema: The JSON schema, None if the request has none.
     """
     root = usable(schema)
     whole = plain(root, root)
@@ -304,7 +303,7 @@ def _not_of_kind(key: str, answer: JsonValue, wanted: str, example: str) -> Payl
 
 
 def _called(parts: Mapping[str, Schema], kind: str, names: frozenset[str]) -> str:
-    """Return the first property of this kind and one of these names, "" where there is none."""
+    """Return the first property with this type and one of these names, "" if there is none."""
     return next(
         (
             name
@@ -316,19 +315,19 @@ def _called(parts: Mapping[str, Schema], kind: str, names: frozenset[str]) -> st
 
 
 def _is_shown(form: Form, name: str) -> bool:
-    """Whether a card puts a field before a person: it is required, or starts as it may stay."""
+    """Whether a card shows a field: it is required, or has a default that can be shown."""
     if name in form.required:
         return True
     default = form.defaults.get(name)
     if default is None or default == "" or isinstance(default, list | dict):
         return False
-    # What is shown and left untouched must be read as the very default.
+    # A value that is shown and not edited must be read as exactly the default.
     text = default if isinstance(default, str) else json_text(default)
     return "\n" not in text and _reads_as(form.fields[name], text, default)
 
 
 def _choice(part: Schema, value: JsonValue) -> JsonValue:
-    """Return the one choice that a person means by a text: "se" is "SE" where nothing else is."""
+    """Return the choice that a text means: "se" means "SE" if no other choice matches."""
     choices = part.get("enum")
     if not isinstance(value, str) or not isinstance(choices, list) or value in choices:
         return value

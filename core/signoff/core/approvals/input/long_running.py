@@ -1,8 +1,8 @@
-"""Long-running tools whose calls wait for a person: which they are, and what they are told then.
+"""Long-running tools whose calls wait for an approver, and the results that they get.
 
 A `LongRunningFunctionTool` returns something like ``{"status": "pending", "ticket": "t-17"}``, and
-its result comes later, as a function response with the id of the call. ADK does not say from whom;
-a tool that is named in ``[[long_running]]`` gets it from an approver.
+its result comes later, as a function response with the id of the call. ADK does not define who
+sends the result. For a tool in ``[[long_running]]``, an approver gives it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RESPONSE_NAMES = (
     "result",
 )
 """What `response` can use: `approved` is true or false; `values`, `proposal`, `args` and `result`
-are maps, empty where there is nothing; the others are strings."""
+are maps, which may be empty; the others are strings."""
 
 _PROPOSED = (
     "The approver would approve other arguments. If that serves the user, call the tool again with "
@@ -71,9 +71,9 @@ def check(rule: LongRunning) -> None:
     """Refuse a rule that can never work.
 
     Raises:
-        ConditionError: `when` or `response` does not parse, or uses a name that is not there;
-            `when` does not give true or false, or `response` not a map.
-        NotCanonical: The payload is no JSON.
+        ConditionError: `when` or `response` does not parse, or uses an unknown name; `when` is not
+            a boolean, or `response` is not a map.
+        NotCanonical: The payload is not JSON.
     """
     require_canonical(rule.payload, f"The payload of {rule.tool}")
     if rule.when:
@@ -90,10 +90,11 @@ def rule_for(
     args: Mapping[str, JsonValue],
     result: JsonValue,
 ) -> LongRunning | None:
-    """Return the rule by which a call waits for an approval; None where it is not ours.
+    """Return the rule for a call that waits for an approval, None if there is none.
 
-    A `when` that cannot be evaluated on this call holds, and so does one about the result of a
-    call that has none, because its worker died: to ask once too often does no harm.
+    A rule also applies if its `when` cannot be evaluated on this call. It also applies if its
+    `when` uses the result and there is none because the worker died. An unnecessary question does
+    no harm.
     """
     facts: dict[str, JsonValue] = {
         "app": app,
@@ -120,12 +121,12 @@ def result_of(
     """Return the final result of a call that was decided.
 
     Args:
-        rule: The rule of the tool; None where it has been taken out of the settings since.
+        rule: The rule of the tool, None if it was removed from the settings.
         approval: The decided approval.
-        result: What the tool has returned so far, None where nothing.
+        result: The preliminary result of the tool, None if there is none.
 
     Raises:
-        ConditionError: The expression cannot be evaluated on this decision, or gives no map.
+        ConditionError: The expression cannot be evaluated on this decision, or is not a map.
     """
     so_far = dict(result) if isinstance(result, dict) else {}
     if rule is None or not rule.response:
@@ -158,7 +159,7 @@ def result_of(
 
 
 def _usual(approval: Approval, so_far: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return what the tool has returned so far, with the decision put over it."""
+    """Return the preliminary result of the tool, updated with the decision."""
     told: dict[str, JsonValue] = {**so_far, "status": approval.state.value}
     decision = approval.decision
     if decision is None:

@@ -1,4 +1,4 @@
-"""What a yes or a no alone means to an agent that asks for input and gives no schema."""
+"""What a plain yes or no means to an agent that asks for input without a schema."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ def check(rule: InputRule) -> None:
     """Refuse a rule that can never work.
 
     Raises:
-        ConditionError: `when` does not parse, uses a name that is not there, or does not give true
-            or false.
-        NotCanonical: `yes` or `no` is no JSON.
+        ConditionError: `when` does not parse, uses an unknown name, or is not a boolean.
+        NotCanonical: `yes` or `no` is not JSON.
     """
     require_canonical(rule.yes, "The yes of [[inputs]]")
     require_canonical(rule.no, "The no of [[inputs]]")
@@ -51,13 +50,13 @@ def check(rule: InputRule) -> None:
 def rule_for(
     rules: Sequence[InputRule], *, app: str, agent: str, args: Mapping[str, JsonValue]
 ) -> InputRule | None:
-    """Return the rule for a question; None where none is.
+    """Return the rule for a request, None if there is none.
 
     Args:
-        rules: In their order.
+        rules: The rules, in order.
         app: The app.
         agent: The agent that asks.
-        args: Its `message` and `payload`.
+        args: The `message` and `payload` of the request.
     """
     message, payload = args.get("message"), args.get("payload")
     facts: dict[str, JsonValue] = {
@@ -78,9 +77,9 @@ def rule_for(
 
 
 def answer_of(rule: InputRule | None, *, yes: bool, reason: str) -> JsonValue:
-    """Return what the agent gets for a yes or a no alone.
+    """Return what the agent gets for a plain yes or no.
 
-    Without a rule that is the word itself, with the reason behind it.
+    Without a rule this is the word itself, followed by the reason.
     """
     if rule is None:
         word = "approve" if yes else "reject"

@@ -1,1 +1,1 @@
-"""Many approvals at once: searched, listed, compared and counted."""
+"""Lists of approvals: search, comparison and metrics."""

@@ -1,4 +1,4 @@
-"""Metrics of approvals: what waits and on whom, how long decisions take, and how they end."""
+"""Metrics of approvals: what is pending and for whom, how long decisions take, and results."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Taken(Value):
 
 
 class Waiting(Value):
-    """What waits in one queue, for one person, or altogether.
+    """Metrics of the pending approvals of one queue, of one person, or of all.
 
     Attributes:
         name: ``queue:finance``, the id of a person, or ``all``.
-        waiting: How many approvals wait.
-        oldest: When the one that has waited longest was opened (UTC), None where nothing waits.
-        next_due: The next deadline (UTC), None where there is none.
-        overdue: How many are beyond their deadlines and stay open.
-        on: The ids of those who may answer now, sorted by how many they may answer.
-        claimed: What somebody has claimed, the claim that ends first at the beginning.
-        questions: How many wait for an answer of the requester.
+        waiting: How many approvals are pending.
+        oldest: When the oldest of them was opened (UTC), None if there is none.
+        next_due: The next deadline (UTC), None if there is none.
+        overdue: How many stay open after their deadlines.
+        on: The ids of the people who may answer now, sorted by how many they may answer.
+        claimed: The claimed approvals; the claim that ends first comes first.
+        questions: How many wait for an answer from the requester.
     """
 
     name: str
@@ -58,13 +58,13 @@ class Waiting(Value):
         now: datetime,
         approvers: Mapping[str, Collection[str]] | None = None,
     ) -> Self:
-        """Sum up approvals that wait.
+        """Summarise pending approvals.
 
         Args:
-            name: What for.
+            name: The name of the row.
             waiting: The approvals.
             now: The present (UTC).
-            approvers: By the id of an approval, who may answer now, for many rows to share.
+            approvers: Who may answer now, by the id of the approval, if several rows share it.
         """
         if approvers is None:
             approvers = {one.id: one.approvers for one in waiting}
@@ -86,16 +86,16 @@ class Waiting(Value):
 
 
 def percentile(values: Collection[timedelta], percent: int) -> timedelta:
-    """Return the least of the values that so many percent of them do not exceed (nearest rank).
+    """Return the smallest value that at least so many percent do not exceed (nearest rank).
 
-    It is always one of the values: of two decisions, neither the faster nor the slower is invented.
+    The result is always one of the values; nothing is interpolated.
 
     Args:
-        values: At least one.
-        percent: From 1 to 100.
+        values: The values, at least one.
+        percent: A number from 1 to 100.
 
     Raises:
-        ValueError: There are no values, or there is no such percentile.
+        ValueError: There are no values, or the percentage is out of range.
     """
     if not values or not 1 <= percent <= 100:
         raise ValueError(f"there is no {percent}th percentile of {len(values)} values")
@@ -103,7 +103,7 @@ def percentile(values: Collection[timedelta], percent: int) -> timedelta:
 
 
 def week_of(moment: datetime) -> date:
-    """Return the Monday of the week of a moment, in UTC."""
+    """Return the Monday of the week in which a moment is, in UTC."""
     day = moment.astimezone(UTC).date()
     return day - timedelta(days=day.weekday())
 
@@ -112,10 +112,10 @@ class Took(Value):
     """How long people took to decide.
 
     Attributes:
-        name: The queue, or "" for what no queue was asked.
-        count: How many decisions.
-        p50: Half of them took no longer.
-        p90: Nine of ten took no longer.
+        name: The queue, or "" for approvals without a queue.
+        count: The number of decisions.
+        p50: The median.
+        p90: The 90th percentile.
     """
 
     name: str
@@ -144,13 +144,13 @@ class Came(Value):
 
 
 class Figures(Value):
-    """What can be said of approvals that have ended.
+    """Metrics of approvals that have ended.
 
     Attributes:
-        count: How many there were.
-        since: When the first of them ended (UTC), None where there are none.
-        took: How long people took, in each queue.
-        came: The results by tool and week: the latest week first, in it the tool with most.
+        count: How many have ended.
+        since: When the first of them ended (UTC), None if there are none.
+        took: How long people took, for each queue.
+        came: The results by tool and week: the latest week first, and the most frequent tool first.
     """
 
     count: int = 0
@@ -160,12 +160,11 @@ class Figures(Value):
 
 
 def figures_of(ended: Iterable[Approval], *, queues: Collection[str] | None = None) -> Figures:
-    """Return the figures of approvals that have ended.
+    """Return the metrics of approvals that have ended.
 
     Args:
-        ended: The approvals; what waits is passed over.
-        queues: Only what was asked in one of these queues, ``queue:finance``, and of each no other
-            queue; None takes everything.
+        ended: The approvals; pending ones are skipped.
+        queues: The queues to count, such as ``queue:finance``; None counts all approvals.
     """
     lengths: defaultdict[str, list[timedelta]] = defaultdict(list)
     outcomes: defaultdict[tuple[str, date], Counter[State]] = defaultdict(Counter)
@@ -196,7 +195,7 @@ def figures_of(ended: Iterable[Approval], *, queues: Collection[str] | None = No
 
 
 def _by_a_person(one: Approval) -> bool:
-    """Say whether somebody decided it when it was asked: no deadline, no requester, no grant."""
+    """Say whether an approver decided it, and not a deadline, the requester or a grant."""
     decision = one.decision
     answered = one.state in {State.APPROVED, State.REJECTED}
     return decision is not None and answered and bool(decision.by) and not decision.grant

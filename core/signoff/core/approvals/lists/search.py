@@ -1,4 +1,4 @@
-"""What of the approvals is wanted: the same words on the page, in the API and at the terminal."""
+"""Searches for approvals, with the same filters on the page, in the API and at the terminal."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _WITHIN: Final = {
 }
 
 _OTHERWISE_STORED: Final = re.compile(r"""[0-9e.+\-,:\[\]{}]*|.*["\\\x00-\x1f].*""", re.DOTALL)
-"""Words that can stand otherwise in a record than in `words_of`: numbers, and what JSON escapes."""
+"""Words that a record may store in another form: numbers, and characters that JSON escapes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is wanted; what is not said leaves it open.
+    """Filters; an unset one matches everything.
 
     Attributes:
-        q: Words that all have to be in it: in the id, the tool, the app, the requester, the hint or
-            the arguments.
-        state: Where it stands.
-        queue: A queue in which it waits, or did at the end.
+        q: Words that must all occur in the id, the tool, the app, the requester, the hint or the
+            arguments.
+        state: The state.
+        queue: The queue of the present level, or of the last one.
         tool: The tool.
         app: The app.
-        person: The requester, or somebody whose answer is waited for, or who has decided.
+        person: The requester, an awaited approver, or a person who decided.
         due: When its level ends.
     """
 
@@ -50,7 +50,7 @@ class Search:
     due: Due | None = None
 
     def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
-        """Say whether an approval is one of those that are wanted."""
+        """Say whether an approval matches."""
         return (
             self._stands(one, now)
             and self.queue in {"", *(name.removeprefix(QUEUE) for name in one.queues)}
@@ -62,25 +62,25 @@ class Search:
         )
 
     def filter_of_records(self, directory: Directory) -> Callable[[str], bool]:
-        """Return what says of a stored approval whether it may be one of those that are wanted.
+        """Return a function that says whether a stored approval may match.
 
-        It looks for words in the text of the record: to read hundreds of records and find none of
-        them wanted takes a tenth of the time. What it lets through has to be read and asked of
-        `fits`.
+        It looks for words in the text of the record, which takes a tenth of the time of parsing the
+        record. Records that pass must still be parsed and checked by `fits`.
         """
         words = [one for one in self.words(directory) if not _OTHERWISE_STORED.fullmatch(one)]
 
         def may_fit(record: str) -> bool:
             text = record.casefold()
-            # What is hidden is shown as something that is not in the record.
+            # Hidden values are shown as a placeholder, which is not in the record.
             return '"hide":' in text or all(word in text for word in words)
 
         return may_fit if words else bool
 
     def words(self, directory: Directory) -> list[str]:
-        """Return the folded words that have to be in `text_of` an approval that is wanted.
+        """Return the folded words that `text_of` a matching approval must contain.
 
-        A requester's name is not in there: it may change.
+        Words in the names of people are left out: the text does not contain the requester's name,
+        which may change.
         """
         people = "\n".join(
             one.shown.casefold() for group in (directory, directory.inactive) for one in group
@@ -108,7 +108,7 @@ class Search:
         if one.state is not State.PENDING:
             return False
         if one.deadline is None:
-            # What stays open has none any more behind its end; what is not routed has none yet.
+            # An overdue approval that stays open has no deadline, nor has one that is not routed.
             return self.due is Due.OVERDUE and one.terms is not None
         return one.deadline <= now + _WITHIN[self.due]
 
@@ -126,9 +126,9 @@ class Search:
 
 
 def words_of(approval: Approval, directory: Directory) -> str:
-    """Return what a search looks in: ids, tool, app, requester, hint and arguments, folded.
+    """Return the text to search: ids, tool, app, requester, hint and arguments, folded.
 
-    What its policy hides cannot be found either: a search would tell what it is.
+    Hidden values are masked, because a search could reveal them.
     """
     requester = directory.record(approval.origin.user)
     name = "" if requester is None else requester.shown.casefold()
@@ -136,7 +136,7 @@ def words_of(approval: Approval, directory: Directory) -> str:
 
 
 def text_of(approval: Approval) -> str:
-    """Return what of `words_of` is in the approval itself; it never changes."""
+    """Return the part of `words_of` that depends on the approval alone and never changes."""
     call, origin = approval.call, approval.origin
     parts = (
         approval.id,

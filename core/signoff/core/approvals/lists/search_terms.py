@@ -1,4 +1,4 @@
-"""The words in which approvals are searched for; cheap to import, for the command line."""
+"""The values of search filters, in a module that the command line can import quickly."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Similar requests: what a person has decided before about requests like one that waits.
+"""Similar requests: earlier decisions of a person about requests like a pending one.
 
-Two requests are alike if the same tool of the same agent asks under the same policy. Their
-arguments and requesters may differ: what is alike in those, too, a grant says.
+Two requests are similar if they are for the same tool of the same agent under the same policy.
+Their arguments and requesters may differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _VERDICTS: Final = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJ
 
 
 class Similar(NamedTuple):
-    """How many requests like one a person has decided.
+    """How many similar requests a person has decided.
 
     Attributes:
         approved: How many they have approved.
@@ -32,7 +32,7 @@ class Similar(NamedTuple):
 
     @property
     def words(self) -> str:
-        """A sentence to the person; "" where there are none."""
+        """A sentence for the person, "" if there are none."""
         if not self.decided:
             return ""
         many = "requests" if self.decided > 1 else "request"
@@ -44,7 +44,7 @@ class Similar(NamedTuple):
 def likeness(approval: Approval) -> tuple[str, ...]:
     """Return what similar requests have in common: app, agent, tool and policy.
 
-    Nothing is like a request that is not routed yet: it returns no names.
+    It is empty for a request that is not routed yet, because no request is similar to it.
     """
     if approval.terms is None:
         return ()
@@ -57,9 +57,9 @@ def likeness(approval: Approval) -> tuple[str, ...]:
 
 
 def answers(approval: Approval) -> dict[str, Verdict]:
-    """Return how people answered a request that has been approved or rejected, by their ids.
+    """Return the answers of people to an approved or rejected request, by their ids.
 
-    Grants, deadlines and who has broken the glass answer nothing: nobody has weighed that call.
+    Decisions by grants, deadlines and emergency overrides do not count as answers.
     """
     verdict, decision = _VERDICTS.get(approval.state), approval.decision
     if verdict is None or decision is None or not likeness(approval):
