@@ -1,4 +1,4 @@
-"""An answer that has reached us: make the move that it wants, and tell the person what it did."""
+"""Handles an answer: makes the move that it asks for, and tells the person the result."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ from signoff.core.replies.reply import Away, Back, Remind, Reply, Revoke, Unclea
 log = structlog.get_logger(__name__)
 
 ONCE_IN: Final = timedelta(days=1)
-"""Nobody is told the same about one approval more often than this."""
+"""The most often that a person gets the same notice about one approval."""
 
 _UNCLEAR: Final = Unclear.__name__.lower()
 
 Ends = Callable[[ApprovalError], bool]
-"""Says of a refusal whether the answer is done with; if not, it can be sent again, corrected."""
+"""Returns whether a refusal is final; otherwise the answer can be corrected and sent again."""
 
 
 class Answers:
-    """Takes answers; each ends in one commit, or in an error and no commit.
+    """Takes answers. Each ends in one commit, or in an error without a commit.
 
     Args:
         decisions: Makes the moves.
-        absence_page: Where people say that they are away, "" where there is no page.
+        absence_page: The page on which people set an absence, "" if there is none.
     """
 
     def __init__(self, decisions: Decisions, *, absence_page: str = "") -> None:
@@ -75,13 +75,13 @@ class Answers:
     async def take(
         self, answer: Answer, text: str, *, problem: str = "", seen: Current | None = None
     ) -> None:
-        """Do what a person says.
+        """Carry out what a person's answer says.
 
         Args:
-            answer: Whose answer it is, to what.
+            answer: The answer: who gives it, and to which request.
             text: The person's own words.
-            problem: Why the answer is none, whatever the words are.
-            seen: The approval as it was just read.
+            problem: Why this cannot count as an answer, regardless of the text.
+            seen: The approval, if it was just read.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -119,15 +119,15 @@ class Answers:
         ends: Ends = always,
         seen: Current | None = None,
     ) -> Outcome:
-        """Make a move, and tell the person what it did, or why it was refused.
+        """Make a move, and tell the person its effect, or why it was refused.
 
         Args:
-            answer: Whose answer it is, to what.
-            person: Who.
-            move: What they want.
-            ends: Says after which refusals the answer is done with. The person is told of these
-                alone; what else is wrong is for the channel to show.
-            seen: The approval as it was just read.
+            answer: The answer: who gives it, and to which request.
+            person: The person who makes the move.
+            move: The move.
+            ends: Returns whether a refusal is final. The person gets a notice only about final
+                refusals; the channel shows the others.
+            seen: The approval, if it was just read.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -166,7 +166,7 @@ class Answers:
     async def revoke(
         self, answer: Answer, person: Person, *, reason: str = "", seen: Current | None = None
     ) -> None:
-        """Revoke the grant that the same person has given with an approval, and tell them.
+        """Revoke the grant that the same person gave with an approval, and tell them.
 
         Raises:
             LedgerError: It could not be committed; nothing was done.
@@ -204,11 +204,11 @@ class Answers:
         """Refuse an answer before anything is decided, and tell its author why.
 
         Args:
-            answer: Whose answer it is, to what.
-            error: Why.
-            person: Who, None for a stranger.
-            wanted: What they wanted, "" where it is not known.
-            seen: The approval as it was just read.
+            answer: The answer: who gives it, and to which request.
+            error: The reason.
+            person: The author, None for a stranger.
+            wanted: The move that they wanted, "" if it is not known.
+            seen: The approval, if it was just read.
 
         Raises:
             LedgerError: It could not be committed; nothing was done.
@@ -221,7 +221,7 @@ class Answers:
         await self._decisions.refuse(
             answer.holder.approval,
             error,
-            # A person who has left the directory is still the one to whom the question was sent.
+            # The request was sent to this person, even if they have since left the directory.
             replace(actor_of(answer, person), known_as=answer.holder.person),
             Extras(also=answer.also, acknowledges=always, on_commit=tell, seen=seen),
             wanted=wanted,
@@ -230,13 +230,14 @@ class Answers:
     async def stranger(
         self, answer: Answer, address: str, *, why: str = "", author: Person | None = None
     ) -> None:
-        """Refuse an answer of somebody else with a person's token; tell both, and the requester.
+        """Refuse an answer from a stranger who used a person's token; tell both, and the requester.
 
         Args:
-            answer: What was answered.
-            address: Whose mail it says it is.
-            why: Why it is not taken.
-            author: Who has used it, where that is proven; told that forwarding hands nothing on.
+            answer: The answer.
+            address: The address that the mail claims to come from.
+            why: Why the answer is refused.
+            author: The person who used the token, if that is proven. They learn that forwarding a
+                mail does not hand over the decision.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -268,7 +269,7 @@ class Answers:
         await self._turn_away(answer, why, actor, notices)
 
     async def unproven(self, answer: Answer, why: str) -> None:
-        """Refuse an answer whose author is not proven; tell the person, at the address we know.
+        """Refuse an answer whose author is not proven; tell the person at their known address.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -288,7 +289,7 @@ class Answers:
     async def _of_requester(
         self, answer: Answer, person: Person, text: str, reply: Reply, seen: Current
     ) -> None:
-        """Do what the requester says, who never decides: withdraw, remind, answer a question."""
+        """Carry out an answer of the requester, who never decides: withdraw, remind, or reply."""
         if isinstance(reply, Withdraw | Remind):
             move = move_of(reply, person, self._decisions.directory)
         else:
@@ -299,7 +300,7 @@ class Answers:
     async def _of_approver(
         self, answer: Answer, person: Person, reply: Reply, seen: Current
     ) -> None:
-        """Do what somebody says who is asked.
+        """Carry out an answer of an approver.
 
         Raises:
             ApprovalError: One of `REFUSALS`; nothing was done, and nobody was told.
@@ -319,7 +320,7 @@ class Answers:
                 else:
                     await self._ask_again(answer, approval, person, reply.problem)
             case Withdraw():
-                # From somebody who was asked it may well be a no.
+                # From an approver, this may well be meant as a rejection.
                 why = "Only the requester can withdraw a request. To say no, reply `reject`."
                 await self._ask_again(answer, approval, person, why)
             case _:
@@ -328,7 +329,7 @@ class Answers:
                     await self.make(answer, person, move, seen=seen)
 
     async def _gave(self, person: Person, approval: str) -> bool:
-        """Say whether a person has given a grant with an approval."""
+        """Return whether a person gave a grant with an approval."""
         try:
             return (await self._grants.get(approval)).by == person.id
         except GrantNotFound:
@@ -346,7 +347,7 @@ class Answers:
     async def _not_understood(
         self, answer: Answer, problem: str, about: About, words: Words
     ) -> None:
-        """Note an answer that says nothing clear, and tell the person."""
+        """Record an unclear answer, and tell the person."""
         holder = answer.holder
 
         async def attempt() -> None:
@@ -371,7 +372,7 @@ class Answers:
         actor: Actor,
         notices: Callable[[Approval], Sequence[Notice]],
     ) -> None:
-        """Refuse an answer of somebody who is not the person who was asked."""
+        """Refuse an answer from somebody other than the person who was asked."""
 
         async def tell(change: Change, outcome: Outcome) -> None:
             if outcome.approval.state is not State.PENDING:
@@ -399,7 +400,7 @@ class Answers:
         await self._tell(change, answer, notice, await self._ledger.now())
 
     async def _tell(self, change: Change, answer: Answer, notice: Notice, now: datetime) -> None:
-        """Add a notice, unless this was told before; the guard is part of the same commit."""
+        """Add a notice, unless it was sent before; the guard is part of the same commit."""
         if not answer.to:
             guard = f"told:{notice.about}:{answer.holder.approval}:{notice.person}"
             if await self._ledger.raw(guard) is not None:
@@ -409,5 +410,5 @@ class Answers:
 
 
 def actor_of(answer: Answer, person: Person | None) -> Actor:
-    """Return who answers, None for somebody who is not the person who was asked."""
+    """Return the actor of an answer; pass no person if the author is not the one who was asked."""
     return Actor(person, answer.holder.channel, dict(answer.more))

@@ -1,4 +1,4 @@
-"""What the settings mean for one call: the timeline of it, by the channels that are set up."""
+"""Forecasts one call under the settings: its timeline, with the configured channels."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from signoff.core.simulation.timeline import simulate
 
 
 class Rulebook(Protocol):
-    """What decides who is asked: the settings, or what stands for them in a test."""
+    """The rules that decide who is asked: the settings, or a substitute for them in a test."""
 
     @property
     def policies(self) -> Sequence[Policy]:
-        """In order; the first that matches rules."""
+        """The policies in order; the first match applies."""
         ...
 
     @property
@@ -40,12 +40,12 @@ class Rulebook(Protocol):
 
     @property
     def owners(self) -> Mapping[str, str]:
-        """Who owns an agent and never decides what it asks, by its name or its folder's."""
+        """Each agent's owner, by the agent's or folder's name; owners never decide its calls."""
         ...
 
     @property
     def channel_names(self) -> Collection[str]:
-        """The channels that are set up."""
+        """The configured channels."""
         ...
 
 
@@ -57,7 +57,7 @@ def call_facts(
     agent: str = "",
     user: str = "",
 ) -> dict[str, JsonValue]:
-    """Return what the conditions of policies are about, of a call that is only thought of."""
+    """Return the facts of a hypothetical call, for the conditions of policies."""
     return {"app": app, "agent": agent, "tool": tool, "args": dict(args or {}), "user": user}
 
 
@@ -72,17 +72,17 @@ def timeline_of(
     answers: Sequence[SimulatedAnswer] = (),
     approving: bool = False,
 ) -> Timeline:
-    """Return what happens to a call if nobody answers, by `timeline.simulate`.
+    """Return the timeline of a call, from `timeline.simulate`.
 
     Args:
         rules: The settings.
-        facts: The call.
-        start: When it begins to wait.
-        directory: The people, where they shall be others than those of the settings.
-        rotations: When the members of queues were last asked.
-        grants: Those that may cover the call, in the order in which they are tried.
-        answers: What people say.
-        approving: Whether everybody who is asked approves at once.
+        facts: The facts of the call; see `call_facts`.
+        start: When the call begins to wait.
+        directory: The people, if they differ from those of the settings.
+        rotations: When each member of a queue was last asked.
+        grants: The grants that may cover the call, in the order in which they are tried.
+        answers: The answers that people give.
+        approving: Whether every approver approves immediately.
 
     Raises:
         NotCanonical: The arguments have no digest.

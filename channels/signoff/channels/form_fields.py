@@ -1,7 +1,7 @@
 """The fields that a person fills in to approve, for every channel that has a form.
 
-How a field looks, and what comes back of it, is the channel's; what it asks for, what it starts as
-and what may be chosen stands here.
+This module has the name, start value and choices of each field. The channel renders the fields and
+reads what is sent back.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from signoff.core.cards.card import one_line
 from signoff.core.payloads.payload import LARGEST_NUMBER, fields_of, missing_fields
 
 MOST_FIELDS: Final = 90
-"""So many fields a form has at most: a modal of Slack holds 100 blocks, and some are ours."""
+"""The most fields of a form: a modal of Slack holds 100 blocks, and Signoff needs some."""
 
 YES: Final = "yes"
 NO: Final = "no"
-"""What a boolean is chosen by."""
+"""The choices of a boolean."""
 
 _MOST_CHOICES: Final = 100
 
@@ -51,12 +51,12 @@ class Field:
 
     Attributes:
         name: Its name in the payload.
-        input: The input that takes it.
-        start: A value of its kind, which says what is to be read as what.
+        input: The kind of its input.
+        start: A value of its type, by which the input is read.
         required: Whether it has to be filled.
-        first: What the input holds before anybody has touched it, None for nothing: a zero that
-            nobody chose is not to be sent.
-        note: What is to be known about it.
+        first: What the input holds at first, None for nothing: a zero that nobody chose must not
+            be sent.
+        note: A note for the person.
         choices: The values to choose from.
     """
 
@@ -70,7 +70,7 @@ class Field:
 
 
 class PayloadErrors(Exception):
-    """Some fields do not hold what is asked for: ``problems`` has them by name."""
+    """Some fields have invalid values: ``problems`` has the errors by name."""
 
     def __init__(self, problems: Mapping[str, PayloadError]) -> None:
         super().__init__("; ".join(str(problem) for problem in problems.values()))
@@ -78,14 +78,14 @@ class PayloadErrors(Exception):
 
     @property
     def first(self) -> PayloadError:
-        """The first of them, which the audit notes."""
+        """The first error, which the audit notes."""
         return next(iter(self.problems.values()))
 
 
 def fields(approval: Approval) -> tuple[Field, ...]:
-    """Return what a person fills in to approve, in the order in which it is shown.
+    """Return the fields that a person fills in to approve, in the order of the form.
 
-    What starts hidden stays as it is.
+    Fields with hidden values are left out and keep their values.
     """
     fixed = approval.fixed
     if approval.kind is Kind.INPUT:
@@ -105,24 +105,24 @@ def fields(approval: Approval) -> tuple[Field, ...]:
 
 
 def field_id(at: int) -> str:
-    """Return the id of the input of the field at this place."""
+    """Return the id of the input of the field at this position."""
     return f"field.{at}"
 
 
 def value_text(value: JsonValue) -> str:
-    """Write a value as it stands in an input."""
+    """Return the text of a value in an input."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def place_of(value: JsonValue, choices: Sequence[JsonValue]) -> int | None:
-    """Return at which place a value stands among choices, None where it does not."""
+    """Return the position of a value among choices, None if it is not there."""
     return next(
         (at for at, one in enumerate(choices) if type(one) is type(value) and one == value), None
     )
 
 
 def chosen(field: Field, value: str) -> JsonValue:
-    """Return what was chosen: of a boolean by `YES` and `NO`, of choices by their places.
+    """Return the chosen value: booleans by `YES` and `NO`, other choices by their position.
 
     Raises:
         PayloadError: There is no such choice.
@@ -142,10 +142,10 @@ def chosen(field: Field, value: str) -> JsonValue:
 
 
 def read_json(field: Field, text: str) -> JsonValue:
-    """Return the object or list that a text is.
+    """Return the object or list in a text.
 
     Raises:
-        PayloadError: It is none.
+        PayloadError: The text is not one.
     """
     wanted = list if isinstance(field.start, list) else dict
     example = "[]" if wanted is list else "{}"
@@ -153,7 +153,7 @@ def read_json(field: Field, text: str) -> JsonValue:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
         why = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
-        message = f'"{one_line(field.name)}" takes JSON, and this is none: {why}.'
+        message = f'"{one_line(field.name)}" takes JSON, and this is not JSON: {why}.'
         raise PayloadError(message, key=field.name, read=text[:40], example=example) from error
     if not isinstance(value, wanted):
         message = f'"{one_line(field.name)}" takes a JSON {"list" if wanted is list else "object"}.'
@@ -164,14 +164,14 @@ def read_json(field: Field, text: str) -> JsonValue:
 def read_each(
     wanted: Sequence[Field], read: Callable[[Field, str], tuple[JsonValue] | None]
 ) -> dict[str, JsonValue]:
-    """Return what a person filled in, by field; what was left out is left out.
+    """Return the values that a person filled in, by field; empty inputs are left out.
 
     Args:
-        wanted: The fields, as the form was made from.
-        read: Returns what the input with an id holds, None where that is nothing.
+        wanted: The fields of the form.
+        read: Returns the value of the input with this id, None if it is empty.
 
     Raises:
-        PayloadErrors: By field, what is wrong.
+        PayloadErrors: Some fields have invalid values.
     """
     values: dict[str, JsonValue] = {}
     problems: dict[str, PayloadError] = {}

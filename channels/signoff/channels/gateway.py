@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 from starlette.applications import Starlette
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.timers.lag import Lag, lag
+from signoff.channels.web.closing import Closing
 from signoff.channels.web.problems import PATIENCE, Patience, Problem, nothing_here
 from signoff.core.base.errors import LedgerUnavailable
 
@@ -56,8 +58,12 @@ class Listener(Protocol):
 class Gateway(Starlette):
     """The HTTP application of the gateway, to which routes are added."""
 
+    def show_missing(self, root: str, page: Callable[[], Response]) -> None:
+        """Answer unknown addresses below a path with a page instead of a problem document."""
+        self.state.missing[root] = page
+
     def include_router(self, router: Router) -> None:
-        """Add routes. It is no application of FastAPI, which takes a seventh of the memory."""
+        """Add routes. The gateway is a plain Starlette application: FastAPI takes more memory."""
         if type(router) is Router:
             self.router.routes.extend(router.routes)
             return
@@ -76,9 +82,9 @@ def make_gateway(
     """Return the HTTP application.
 
     ``GET /healthz`` says that the process is alive; ``GET /readyz`` that it can do its work: the
-    ledger takes writes and its own ports are open. Where a mailbox or Slack cannot be reached, or
-    the timers are late (``lag_seconds``), it says so, as ``degraded`` and with status 200. There
-    are no other pages, not even ones that describe these; what is added may describe itself.
+    ledger takes writes and its own ports are open. If a mailbox or Slack cannot be reached, or the
+    timers are late (``lag_seconds``), it answers ``degraded`` with status 200. There are no other
+    routes, and no description of these; routers that are added may describe themselves.
 
     Args:
         ledger: Closed by the caller, who opened it.
@@ -103,11 +109,16 @@ def make_gateway(
         return cast("Problem", problem).response()
 
     async def nowhere(request: Request, error: Exception) -> Response:
-        return nothing_here(request, cast("HTTPException", error)).response()
+        problem = nothing_here(request, cast("HTTPException", error))
+        pages: dict[str, Callable[[], Response]] = app.state.missing
+        for root, page in pages.items():
+            if problem.status == HTTPStatus.NOT_FOUND and request.url.path.startswith(f"{root}/"):
+                return page()
+        return problem.response()
 
     app = Gateway(lifespan=lifespan, exception_handlers={Problem: refused, HTTPException: nowhere})
-    # What streams without an end puts here how it is ended when the server stops.
-    app.state.closing = []
+    app.state.closing = Closing()
+    app.state.missing = {}
     app.add_middleware(Patience, seconds=patience)
     app.add_middleware(SecurityHeaders)
 
@@ -139,7 +150,7 @@ def make_gateway(
 
 
 class SecurityHeaders:
-    """Puts headers on every answer that keep browsers from doing anything clever with it."""
+    """Adds the headers of a strict security policy to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

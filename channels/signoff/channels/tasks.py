@@ -22,16 +22,20 @@ Drain = Callable[[], Coroutine[Any, Any, int]]
 
 
 def drains(router: Router, intake: Intake, deliveries: Iterable[Delivery]) -> dict[str, Drain]:
-    """Return what works through each stage of the channels, by the name of the stage."""
+    """Return the drain of each stage of the channels, by the name of the stage.
+
+    The router hands its deliveries to these channels.
+    """
+    channels = {stages.deliver(one.name): one for one in deliveries}
+    router.hand_to({stage: one.work for stage, one in channels.items()})
     found: dict[str, Drain] = {stages.ROUTE: router.drain, stages.INTAKE: intake.drain}
-    return found | {stages.deliver(one.name): one.drain for one in deliveries}
+    return found | {stage: one.drain for stage, one in channels.items()}
 
 
 def register(app: Celery, loop: LoopThread, stage_drains: Mapping[str, Drain]) -> None:
     """Register a task for each stage on a Celery app.
 
-    The message is a doorbell and its argument only says which; whatever it is, the task drains the
-    stage it is named after.
+    The message is a doorbell. The task drains the stage that it is named after, with any argument.
 
     Args:
         app: The Celery app of the process.
@@ -45,7 +49,7 @@ def register(app: Celery, loop: LoopThread, stage_drains: Mapping[str, Drain]) -
 
 
 def _task(loop: LoopThread, stage: str, drain: Drain) -> Callable[..., None]:
-    def task(*_args: Any) -> None:  # noqa: ANN401 -- whatever a doorbell carries is ignored
+    def task(*_args: Any) -> None:  # noqa: ANN401 -- the arguments of a doorbell are ignored
         try:
             count = loop.run(drain())
         except LedgerError as error:

@@ -1,4 +1,4 @@
-"""For channels that only know text: what a message says, and what somebody's answer does."""
+"""For channels with only text: renders a message as text, and handles an answer."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ _CUT = "This is not the whole request. Read it and approve it on its page:"
 _NOTHING = frozenset({"", "0", "0.0", "null"})
 _NOBODY = "Your account is not in the directory. Ask your Signoff operator to add its address."
 _LATER = "This could not be recorded just now, and nothing was decided. Send it again."
-_TAKEN = "Your answer was taken. What it did is said with the request."
+_TAKEN = "Your answer was received. The request shows the result."
 
 
 def text_of(message: Message, *, most: int = 0) -> str:
-    """Return all that a message says, line by line, without markup.
+    """Return the whole message, line by line, without markup.
 
-    Text of an agent is in it as it is: a channel whose text has markup writes it where that means
-    nothing, in a block of code for instance, so that it is no mention and no link.
+    Text from an agent is not escaped. A channel with markup must put it where markup has no effect,
+    for example in a code block, so that it cannot become a mention or a link.
 
     Args:
-        message: What to tell whom.
-        most: How many characters the channel takes, 0 for any number. Of a longer call the text has
-            the beginning, and says where the rest is; a yes by this channel does not count then,
-            see `shown_in`.
+        message: The message.
+        most: The channel's limit in characters, 0 for none. A longer call is cut, and the text
+            links to the rest. An approval through this channel then does not count; see `shown_in`.
     """
     text = _text(message, message.card)
     if not most or len(text) <= most:
         return text
     card = message.card
-    # An equal share for each, so that one huge argument does not hide the others.
+    # Each argument gets an equal share, so that a huge one does not hide the others.
     share = most // (2 * (len(card.rows) + 1))
     rows = tuple(row.model_copy(update={"value": shortened(row.value, share)}) for row in card.rows)
     shorter = card.model_copy(update={"rows": rows, "hint": shortened(card.hint, share)})
@@ -52,7 +51,7 @@ def text_of(message: Message, *, most: int = 0) -> str:
 
 
 def shown_in(message: Message, most: int) -> Shown:
-    """Return how much of a card's call a text of so many characters shows; see `Delivered`."""
+    """Return how much of a call a text of at most `most` characters shows; see `Delivered`."""
     return Shown.COMPLETE if len(text_of(message)) <= most else Shown.CUT
 
 
@@ -80,19 +79,19 @@ def _text(message: Message, card: Card) -> str:
             f"For instance: {message.example}" if message.example else "",
         ]
     if message.kind is Kind.OUTCOME:
-        # It takes the place of the card, where people look up what was asked.
+        # This text replaces the card, in which people look up the request.
         lines += [card.title, *rows, f"Requested by: {card.requester}"]
     return "\n".join(line for line in lines if line)
 
 
 def _entry(entry: Entry) -> str:
-    """Name one request of a bundle, and where it can be read."""
+    """Return the line for one request of a bundle, with its link."""
     ended = f": {entry.outcome}" if entry.outcome else ""
     return f"- {entry.title}{ended} {entry.link}".rstrip()
 
 
 def _field(row: Row) -> str:
-    """Name a field, with what it starts as where that is more than nothing."""
+    """Return the name of a field, with its initial value if it has one."""
     start = "" if row.value in _NOTHING else f"it starts as {row.value}"
     about = "; ".join(filter(None, (row.note, start)))
     return f"{row.name} ({about})" if about else row.name
@@ -101,17 +100,17 @@ def _field(row: Row) -> str:
 async def take_text(
     decisions: Decisions, channel: str, address: str, text: str, *, source: str
 ) -> str:
-    """Do what somebody says about an approval, and return what to tell them at once.
+    """Take a person's answer about an approval, and return the immediate reply.
 
-    The channel vouches for who it is: `address` is an id that nobody can choose, of a
-    request that is proven to come from the channel.
+    The channel vouches for the person: the caller must verify that the request comes from the
+    channel, and `address` must be an id that users cannot choose.
 
     Args:
         decisions: Makes the moves.
         channel: The name of the channel.
-        address: Who says it, as under ``[[people]] addresses``.
-        text: The id of the approval, and what they say as by mail: ``ap_… approve``.
-        source: What the channel calls this message; the same one is answered once.
+        address: The sender's id, as in ``[[people]] addresses``.
+        text: The id of the approval and the answer, as in a mail: ``ap_… approve``.
+        source: The id of this message in the channel; each is handled once.
     """
     approval, _, words = text.strip().partition(" ")
     person = decisions.directory.by_address(channel, address)
@@ -127,6 +126,7 @@ async def take_text(
         to=address,
     )
     try:
+        await decisions.roster.refresh()
         await Answers(decisions).take(answer, words)
     except ApprovalNotFound as error:
         return str(error)

@@ -8,36 +8,38 @@ import hmac
 import re
 import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from signoff.broker import api_tokens
 from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible
 from signoff.broker.work import CancelRequests
 from signoff.channels.web.signatures import PREFIX
 from signoff.core.approvals.approval import State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.programs import Cancel
 from signoff.core.approvals.run import RunState
-from signoff.core.base.errors import ApprovalError, ConfigError, RecordUnreadable
-from signoff.core.base.model import Value, read_stored, stored_json
+from signoff.core.base.errors import ApprovalError, ConfigError
+from signoff.core.base.model import Value, stored_json
+from signoff.core.directory.people import identity_key
 
 log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "aap"
-"""How the moves of programs come, in the audit."""
+"""The channel of the moves of programs, in the audit."""
 
 KEPT: Final = timedelta(days=30)
-"""How long it is known that an instance was deleted, and that an update was made."""
+"""How long deletions and updates of instances are remembered."""
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-"""What an instance may be called at the command line: it is also its app."""
+"""The names that the command line takes. The name of an instance is also its app."""
 
 _KEY: Final = "instance:"
 _NAMESPACE: Final = uuid.UUID("5d0c7f0a-5a52-5a9e-8f7b-6161702d696e")
@@ -47,12 +49,12 @@ class Receiver(Value):
     """Where the notifications of an instance go.
 
     Attributes:
-        url: Where to.
-        registration_id: What the receiver knows the secret by.
-        signing_secret: What they are signed with (``whsec_``).
+        url: The URL that they are posted to.
+        registration_id: The id by which the receiver finds the secret.
+        signing_secret: The secret that signs them (``whsec_``).
         since: Since when the instance has a receiver (UTC).
-        verified: Whether it has proven that it expects this registration; until then it is told
-            nothing.
+        verified: Whether it has proven that it expects this registration. Until then it gets no
+            notification.
     """
 
     url: str
@@ -84,12 +86,12 @@ class Instance(Value):
     Attributes:
         id: A UUID.
         name: What it is called.
-        app: The app as which it asks: what policies and grants name.
+        app: The app that policies and grants name.
         user: The requester, who never decides.
         token: The id of its API token.
-        provisioner: The id of the API token that has made it, "" where the command line has.
+        provisioner: The id of the API token that made it, "" if the command line did.
         request: The SHA-256 of what the provisioner sent.
-        receiver: Where its notifications go, None for nowhere.
+        receiver: The receiver of its notifications, None if it has none.
         updates: Updates by the hash of their keys.
         created_at: When it was made (UTC).
         deleted_at: When it was deleted (UTC).
@@ -115,25 +117,25 @@ class Instance(Value):
         return Actor(None, CHANNEL, {"token": self.token, "instance": self.id}, known_as=self.name)
 
 
-_INSTANCE: Final = TypeAdapter(Instance)
+_INSTANCE: Final = TypeAdapter[Instance | None](Instance)
 
 
 def instance_id(provisioner: str, key: str) -> str:
-    """Return the id of what a provisioner makes under an idempotency key (a UUID)."""
+    """Return the id of the instance that a provisioner makes with this idempotency key."""
     return str(uuid.uuid5(_NAMESPACE, f"{provisioner}\0{key}"))
 
 
 def seed_of(provisioner_token: str, instance: str) -> bytes:
-    """Return of what the credential of an instance is made.
+    """Return the seed from which the credential of an instance is made.
 
-    Only its provisioner can make the same one again, which a repeated request has to: nobody
-    keeps it.
+    The credential is not stored. A repeated request makes the same one again, from the token of
+    the provisioner.
     """
     return hmac.digest(provisioner_token.encode(), f"aap:{instance}".encode(), "sha256")
 
 
 def app_of(name: str) -> str:
-    """Return the app as which an instance of any name asks: letters, digits, ``_`` and ``-``."""
+    """Return the app of an instance with any name: letters, digits, ``_`` and ``-``."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
     return (plain if NAME.match(plain) else f"i-{plain}")[:64].rstrip("-")
 
@@ -154,16 +156,15 @@ async def load(ledger: Ledger, name: str) -> Instance | None:
     Raises:
         RecordUnreadable: Its record does not hold what this version can read.
     """
-    record = await ledger.raw(_KEY + name)
-    return None if record is None else _read(name, *record)
+    return _read(_KEY + name, await ledger.raw(_KEY + name))
 
 
 async def everyone(ledger: Ledger) -> list[Instance]:
     """Return the instances that are not deleted, the oldest first."""
     keys = await ledger.store.keys(_KEY, "string")
     records = zip(keys, await ledger.store.read(keys), strict=True)
-    found = [_read(key, *record) for key, record in records if record is not None]
-    there = [one for one in found if one.deleted_at is None]
+    found = [_read(key, record) for key, record in records]
+    there = [one for one in found if one is not None and one.deleted_at is None]
     return sorted(there, key=lambda one: one.created_at)
 
 
@@ -241,7 +242,7 @@ async def create(
 
 
 async def rotate(ledger: Ledger, instance: Instance, *, by: str) -> str:
-    """Make a new credential for an instance; the earlier one is worth nothing from then on."""
+    """Make a new credential for an instance; the earlier one is no longer valid."""
     change = Change()
     await api_tokens.take_away(ledger, change, instance.token, by=by)
     token, token_id = api_tokens.issue(
@@ -261,7 +262,7 @@ async def rotate(ledger: Ledger, instance: Instance, *, by: str) -> str:
 async def delete(decisions: Decisions, instance: Instance, *, by: str) -> None:
     """Delete an instance: its token, its pending requests and its notifications end.
 
-    The withdrawals go on in the stage `aap` where this process dies meanwhile.
+    If this process dies meanwhile, the stage `aap` withdraws the rest.
     """
     ledger = decisions.ledger
     if instance.deleted_at is None:
@@ -276,8 +277,16 @@ async def delete(decisions: Decisions, instance: Instance, *, by: str) -> None:
     await cancel_requests(decisions, instance)
 
 
+async def delete_of(decisions: Decisions, names: Collection[str], *, by: str) -> None:
+    """Delete the instances whose requester is a person, under any of the names of that person."""
+    own = {identity_key(one) for one in names}
+    for instance in await everyone(decisions.ledger):
+        if identity_key(instance.user) in own:
+            await delete(decisions, instance, by=by)
+
+
 async def cancel_requests(decisions: Decisions, instance: Instance) -> None:
-    """Withdraw what an instance still waits for."""
+    """Withdraw the pending requests of an instance."""
     ledger = decisions.ledger
     for run in await ledger.session_runs(instance.app, instance.user, instance.id):
         if run.state is not RunState.PAUSED:
@@ -292,7 +301,7 @@ async def cancel_requests(decisions: Decisions, instance: Instance) -> None:
 
 
 def with_update(instance: Instance, key: str, update: Update, now: datetime) -> Instance:
-    """Return an instance after an update, with those that may still be repeated."""
+    """Return an instance after an update; updates that may still be repeated are kept."""
     kept: Mapping[str, Update] = {
         name: one for name, one in instance.updates.items() if now - one.at < KEPT
     }
@@ -307,8 +316,8 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _read(name: str, version: int, text: str) -> Instance:
-    try:
-        return read_stored(_INSTANCE, text).model_copy(update={"version": version})
-    except ValidationError as error:
-        raise RecordUnreadable(_KEY + name, str(error)) from error
+def _read(key: str, record: tuple[int, str] | None) -> Instance | None:
+    found = legible(_INSTANCE, key, record, None)
+    if record is None or found is None:
+        return None
+    return found.model_copy(update={"version": record[0]})

@@ -1,4 +1,4 @@
-"""Notifications: a receiver is verified before it gets any, and then told of each decision."""
+"""Notifications: a receiver is verified first, and is then told about each decision."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from signoff.core.base.errors import Conflict, SignoffError
 log = structlog.get_logger(__name__)
 
 WINDOW: Final = timedelta(days=7)
-"""For how long after the decision its notification is tried."""
+"""How long after the decision its notification is tried."""
 
 TIMEOUT: Final = 10.0
 """Seconds for one attempt, the verification included."""
 
 _FIRST: Final = 5
 _LONGEST: Final = 6 * 3600
-_LONGEST_WISH: Final = 24 * 3600
+_LONGEST_RETRY_AFTER: Final = 24 * 3600
 _MOST: Final = 4096
 _EVENTS: Final = uuid.UUID("9d6c3a52-63c9-5b0c-8f0e-6161702d6576")
 
@@ -65,14 +65,14 @@ class Receivers:
         await self._poster.close()
 
     def require_url(self, url: str) -> None:
-        """Refuse a URL to which nothing is posted; see the function."""
+        """Refuse a URL that is not allowed; see the function."""
         require_url(url, allow_private=self._private)
 
     async def verify(self, receiver: Receiver, instance: str, now: datetime) -> None:
-        """Have a receiver prove that it expects this registration: it echoes a challenge.
+        """Verify that a receiver expects this registration: it echoes a challenge.
 
         Raises:
-            Fault: It does not, or its address is on a private network.
+            Fault: It does not echo it, or its address is on a private network.
         """
         challenge = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
         message = {
@@ -90,7 +90,7 @@ class Receivers:
         except PrivateAddress as error:
             message_ = "The URL leads into a private network."
             raise invalid(message_, "delivery.url", "invalid_webhook_url") from error
-        except (TimeoutError, ValueError, OSError, httpx.HTTPError) as error:
+        except (TimeoutError, ValueError, RecursionError, OSError, httpx.HTTPError) as error:
             problem = f"{type(error).__name__}: {error}"
         if problem:
             log.warning("aap.not_verified", instance=instance, problem=problem)
@@ -124,10 +124,10 @@ class Receivers:
 
 
 def require_url(url: str, *, allow_private: bool) -> None:
-    """Refuse a URL to which nothing is posted.
+    """Refuse a URL that is not allowed.
 
     Raises:
-        Fault: It is none, or leads into a private network.
+        Fault: It is not a valid URL, or leads into a private network.
     """
     if " " in url or "#" in url or why_refused(url, allow_private=allow_private):
         raise invalid(
@@ -139,11 +139,11 @@ def require_url(url: str, *, allow_private: bool) -> None:
 
 
 class Notifier:
-    """The stage `aap`: notifies receivers, and puts calls in doubt that nobody has reported.
+    """The stage `aap`: notifies receivers, and marks unreported calls as in doubt.
 
     Args:
-        decisions: Has the ledger, and withdraws what a deleted instance waits for.
-        receivers: Posts.
+        decisions: The ledger; withdraws the requests of deleted instances.
+        receivers: Posts the notifications.
     """
 
     def __init__(self, decisions: Decisions, receivers: Receivers) -> None:
@@ -160,7 +160,7 @@ class Notifier:
         return await drain(self._ledger, stages.AAP, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Do leased items, a few at a time; one that fails stops no other."""
+        """Do the work of leased items, a few at a time; a failed one does not stop the others."""
         await post_each(self._ledger, items, self._done)
 
     async def _done(self, item: Item) -> Change:
@@ -168,7 +168,12 @@ class Notifier:
             return await self._change(item)
         except (SignoffError, ValueError) as error:
             log.warning("aap.failed", item=item.id, error=str(error))
-            return self._again(item, str(error), None, await self._ledger.now())
+            problem = str(error)
+        except Exception as error:
+            # An item that fails must not stop the others.
+            log.exception("aap.failed", item=item.id)
+            problem = f"{type(error).__name__}: {error}"
+        return self._again(item, problem, None, await self._ledger.now())
 
     async def _change(self, item: Item) -> Change:
         match work_of(item):
@@ -212,21 +217,21 @@ class Notifier:
             metrics.record(metrics.DELIVERIES, item.stage, "delivered")
             log.info("aap.notified", approval=approval.id, request=program.request)
             return Change().ack(item)
-        wish = answer.after if answer.status in {429, 503} else 0
-        return self._again(item, f"it answered {answer.status}", approval, now, wish=wish)
+        at_least = answer.after if answer.status in {429, 503} else 0
+        return self._again(item, f"it answered {answer.status}", approval, now, at_least=at_least)
 
     async def _prove(self, instance: Instance, receiver: Receiver, now: datetime) -> None:
-        """Verify a receiver that was set at the command line, before it is told anything.
+        """Verify a receiver from the command line before its first notification.
 
         Raises:
-            Fault: It does not prove itself.
+            Fault: It is not verified.
         """
         self._receivers.require_url(receiver.url)
         await self._receivers.verify(receiver, instance.id, now)
         proven = receiver.model_copy(update={"verified": True})
         after = instance.model_copy(update={"receiver": proven})
         with suppress(Conflict):
-            # Somebody else has verified it at the same time, or it is another one by now.
+            # Another process has verified it at the same time, or it was replaced.
             await self._ledger.commit(instances.put(Change(), after, was=instance))
 
     def _again(
@@ -236,11 +241,12 @@ class Notifier:
         approval: Approval | None,
         now: datetime,
         *,
-        wish: float = 0,
+        at_least: float = 0,
     ) -> Change:
-        """Return the change that tries it again later, or gives it up after a week."""
+        """Return the change that tries an item again later, or gives it up after a week."""
         after = min(_FIRST * 2.0 ** min(item.attempts - 1, 20), _LONGEST)
-        after = max(after * random.uniform(0.8, 1.2), min(wish, _LONGEST_WISH))  # noqa: S311 -- no secret
+        after *= random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
+        after = max(after, min(at_least, _LONGEST_RETRY_AFTER))
         at = approval.decision.at if approval is not None and approval.decision else None
         over = now + timedelta(seconds=after) >= at + WINDOW if at is not None else False
         if over or (at is None and after >= _LONGEST):

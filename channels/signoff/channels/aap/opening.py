@@ -1,4 +1,4 @@
-"""Opening and starting the requests of programs, whatever protocol they ask by."""
+"""Opening and starting the requests of programs, for every protocol."""
 
 from __future__ import annotations
 
@@ -11,21 +11,29 @@ from signoff.core.approvals.approval import Approval, Handoff, State
 from signoff.core.approvals.moves import Actor
 from signoff.core.approvals.parts import Origin, Program, ToolCall
 from signoff.core.base.errors import NotStartable
+from signoff.core.base.hiding import Hidden
 from signoff.core.payloads.digest import digest
 
 
 async def opening(
-    ledger: Ledger, origin: Origin, call: ToolCall, program: Program, *, said: str = ""
+    ledger: Ledger,
+    origin: Origin,
+    call: ToolCall,
+    program: Program,
+    *,
+    hide: Hidden,
+    said: str = "",
 ) -> tuple[Approval, Change]:
     """Return an approval for the call of a program, and the change that opens it with its run.
 
-    Where a rejection has proposed this very call, the approval takes its place.
+    If a rejection proposed this very call, the approval replaces the rejected one.
 
     Args:
-        ledger: Where.
+        ledger: The ledger.
         origin: Where the call comes from.
         call: The call.
         program: The request.
+        hide: The arguments to hide until its policy is known.
         said: What the agent said.
 
     Raises:
@@ -41,6 +49,7 @@ async def opening(
         now=now,
         supersedes=proposer.id if proposer is not None else "",
         said=said,
+        hide=hide,
         program=program,
     )
     run = programs.run_of(approval)
@@ -53,7 +62,9 @@ async def opening(
 
 
 async def starting(decisions: Decisions, approval: Approval, actor: Actor) -> Change:
-    """Return what goes along with the start of a call: its tool must not be frozen.
+    """Return the change that is committed with the start of a call.
+
+    The commit is refused if the tool is frozen.
 
     Raises:
         NotStartable: Nothing proves the approval.

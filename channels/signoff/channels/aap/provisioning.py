@@ -29,6 +29,10 @@ _VERIFIED: Final = 30
 _PROVISIONED: Final = 60
 _WHILE: Final = timedelta(minutes=15)
 _LEASE: Final = 30.0
+_REPLACED: Final = (
+    "The credential of this instance was rotated or revoked and is no longer valid. Ask the "
+    "operator for the new one, or make another instance with another Idempotency-Key."
+)
 
 
 class Provisioning:
@@ -48,7 +52,7 @@ class Provisioning:
     async def create(
         self, access: Access, token: str, key: str, body: bytes
     ) -> tuple[dict[str, object], bool]:
-        """Make an instance, and return the response with whether it is new.
+        """Make an instance; return the response, and whether the instance is new.
 
         Args:
             access: The provisioner.
@@ -57,7 +61,8 @@ class Provisioning:
             body: What is sent.
 
         Raises:
-            Fault: It has the wrong form, or is not allowed, or its receiver is not verified.
+            Fault: The request has the wrong form or is not allowed, its receiver is not verified,
+                or it is repeated and the credential that it made is no longer valid.
         """
         wanted = wire.read(Provision, body)
         name = instances.instance_id(access.id, key)
@@ -71,7 +76,10 @@ class Provisioning:
             raise _conflict()
         if found.deleted_at is not None:
             raise Fault(409, "instance_deleted", "The instance has been deleted.")
-        return _response(found, _credential(token, name)), False
+        credential = _credential(token, name)
+        if await api_tokens.find(self._ledger, credential) is None:
+            raise Fault(409, "credential_replaced", _REPLACED)
+        return _response(found, credential), False
 
     async def _made(
         self, access: Access, token: str, name: str, wanted: Provision, mark: str
@@ -231,7 +239,7 @@ def _credential(token: str, name: str) -> str:
 
 
 def _mark(body: bytes) -> str:
-    """Return what stands for the values that were sent, in whichever order."""
+    """Return a hash of the values that were sent, the same for any order of the members."""
     return instances.hashed(json.dumps(wire.loads(body), sort_keys=True, default=str))
 
 

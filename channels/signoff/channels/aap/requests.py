@@ -22,11 +22,15 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.moves import Move
 from signoff.core.approvals.parts import Origin, Program, ToolCall, approval_id
 from signoff.core.base.errors import ApprovalNotFound, Conflict, LedgerError
+from signoff.core.base.hiding import Hidden
 
 log = structlog.get_logger(__name__)
 
 DecideUnasked = Callable[[str], Awaitable[bool]]
 """Decides an approval at once, if nobody has to be asked."""
+
+Hides = Callable[[], Hidden]
+"""Returns the arguments that any of the current policies hides."""
 
 
 class Requests:
@@ -34,15 +38,17 @@ class Requests:
 
     Args:
         decisions: Makes the moves.
-        decide: Decides at once what nobody has to be asked about.
-        valid_for: How long a yes is good for whose policy does not say.
-        report_within: When a call that was started and not reported is in doubt.
+        decide: Decides a request at once if nobody has to be asked.
+        hides: Returns the arguments to hide in a call until its policy is known.
+        valid_for: How long an approval is valid if its policy does not say.
+        report_within: How long a started call may stay unreported before it is in doubt.
     """
 
     def __init__(
         self,
         decisions: Decisions,
         decide: DecideUnasked,
+        hides: Hides,
         *,
         valid_for: timedelta,
         report_within: timedelta,
@@ -50,12 +56,13 @@ class Requests:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._decide = decide
+        self._hides = hides
         self._valid_for = valid_for
         self._report_within = report_within
         self.waiting = Waiting(decisions.ledger.store)
 
     async def submit(self, instance: Instance, key: str, body: bytes) -> tuple[Approval, bool]:
-        """Submit a request, and return it with whether it is new.
+        """Submit a request; return it, and whether it is new.
 
         Raises:
             Fault: It has the wrong form, its key belongs to another one, or the instance is gone.
@@ -83,7 +90,7 @@ class Requests:
     async def _opened(
         self, instance: Instance, origin: Origin, submission: Submission, raw: dict[str, str]
     ) -> Approval | None:
-        """Open a request, and decide it at once where that can be; None if it is there already."""
+        """Open a request, and decide it if nobody has to be asked. None if it exists already."""
         now = await self._ledger.now()
         approval, change = await self._opening(origin, submission, raw, now)
         try:
@@ -93,13 +100,13 @@ class Requests:
         log.info("aap.submitted", approval=approval.id, instance=instance.id)
         there = await load(self._ledger, instance.id)
         if there is None or there.deleted_at is not None:
-            # It was deleted meanwhile, and may not have seen this one.
+            # The instance was deleted meanwhile, perhaps without withdrawing this request.
             await self._decisions.take(approval.id, programs.Cancel(), instance.actor)
             raise unauthenticated()
         try:
             await self._decide(approval.id)
         except LedgerError as error:
-            # The stage `route` does it.
+            # The stage `route` decides it later.
             log.info("aap.not_decided_at_once", approval=approval.id, why=str(error))
         return await self._ledger.approval(approval.id)
 
@@ -121,7 +128,14 @@ class Requests:
         )
         args = {name: wire.shown(one) for name, one in submission.arguments.items()}
         call = ToolCall(id=origin.confirmation, name=tool_of(submission), args=args)
-        return await opening(self._ledger, origin, call, program, said=submission.agent_reasoning)
+        return await opening(
+            self._ledger,
+            origin,
+            call,
+            program,
+            hide=self._hides(),
+            said=submission.agent_reasoning,
+        )
 
     async def wait(self, instance: Instance, request: str, *, within: float) -> Approval:
         """Return a request once it is decided, or as it stands when the time is over.
@@ -190,7 +204,7 @@ class Requests:
     def _name(self, instance: Instance, request: str) -> str:
         """Return the id of the approval of a request.
 
-        It is a function of the instance, so no instance finds what another one has asked.
+        The id depends on the instance, so no instance finds the requests of another one.
         """
         origin = programs.origin_of(
             instance.id, request, app=instance.app, agent="", user=instance.user
@@ -216,5 +230,5 @@ def tool_of(submission: Submission) -> str:
 
 
 def unauthenticated() -> Fault:
-    """Return the fault of a credential that is worth nothing."""
+    """Return the fault of a credential that is not valid."""
     return Fault(401, "invalid_credential", "The credential is missing, revoked or expired.")

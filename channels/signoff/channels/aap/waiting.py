@@ -31,13 +31,16 @@ class Waiting:
 
     Args:
         store: Where the audit is.
+
+    Attributes:
+        reads: Set while somebody waits and the audit is read.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._follower: asyncio.Task[None] | None = None
-        self._reads = asyncio.Event()
+        self.reads = asyncio.Event()
         self._closed = False
 
     async def decided(self, approval_id: str, read: Read, *, within: float) -> Approval:
@@ -74,10 +77,9 @@ class Waiting:
         ended = asyncio.Event()
         self._waiting[approval_id].add(ended)
         if self._follower is None:
-            self._reads.clear()
             self._follower = asyncio.create_task(self._follow())
         try:
-            await self._reads.wait()
+            await self.reads.wait()
             yield ended
         finally:
             self._waiting[approval_id].discard(ended)
@@ -86,12 +88,13 @@ class Waiting:
             if not self._waiting and self._follower is not None:
                 self._follower.cancel()
                 self._follower = None
+                self.reads.clear()
 
     async def _follow(self) -> None:
         while True:
             try:
                 start = await follow.latest(self._store)
-                self._reads.set()
+                self.reads.set()
                 async for batch in follow.batches(self._store, start=start):
                     for _, event in batch:
                         if event.what in _ENDS:

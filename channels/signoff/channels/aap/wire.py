@@ -86,7 +86,7 @@ def loads(body: bytes) -> Any:  # noqa: ANN401 -- JSON
     """Return what a JSON text says; fractions as decimals.
 
     Raises:
-        Fault: It is no JSON, or an object in it has a key twice.
+        Fault: It is not JSON, or an object in it has a key twice.
     """
     try:
         # Stricter than json: no half of a character, no deep nesting.
@@ -266,4 +266,4 @@ def _fraction(text: str) -> Decimal:
 
 
 def _refuse_constant(name: str) -> Any:  # noqa: ANN401 -- as json has it
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,1 +1,1 @@
-"""Approvals by email: cards that go out, answers that come in."""
+"""Approvals by email: outgoing cards and incoming answers."""

@@ -1,4 +1,4 @@
-"""Why a mail was read as it was: the intake's own reading, written down and deciding nothing."""
+"""Explains how the intake reads a mail, without deciding anything."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from signoff.core.replies.text import ReplyContext
 
 
 class Sender(BaseModel):
-    """What is known about who wrote a mail.
+    """What is known about the author of a mail.
 
     Attributes:
         addresses: The addresses of every From field.
-        address: The one author, or "" where From can be read in more ways than one.
-        proven: What proves that the address is the author's; empty means that nothing does.
-        why: Why, in words.
+        address: The single author, or "" if From is ambiguous.
+        proven: The proof that the address is the author's; empty if there is none.
+        why: The reason, in words.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -32,22 +32,22 @@ class Sender(BaseModel):
 
 
 class Explanation(BaseModel):
-    """How a message is read.
+    """The explanation of how a message is read.
 
     Attributes:
-        automatic: Whether a program wrote it; then nothing in it is an answer.
-        sign: By what that was seen, or "".
+        automatic: Whether a program wrote it; then it never counts as an answer.
+        sign: The sign of that, or "".
         reply: The person's own text.
         first_line: Its first line that is not blank.
         verdict: ``approve``, ``reject``, ``unclear``, or another command, such as ``claim``.
         reason: The reason of a rejection.
-        note: The remark that stands behind ``note:`` in an approval.
-        values: The values given for the template.
+        note: The remark after ``note:`` in an approval.
+        values: The values for the template.
         problem: Why it is unclear, or "".
-        left_over: The words beside a yes that are not known to be harmless.
-        example: An answer that would have worked, where this one did not.
-        parts: Which words were read as what.
-        sender: Who wrote it; None for a bare text.
+        left_over: The words beside an approval that are not known to be harmless.
+        example: A valid answer, if this one is not valid.
+        parts: The words, each with how it was read.
+        sender: The author; None for a bare text.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -70,12 +70,12 @@ class Explanation(BaseModel):
 def explain_mail(
     mail: IncomingMail, context: ReplyContext | None = None, *, text: bool = False
 ) -> Explanation:
-    """Say how the intake would read a message.
+    """Explain how the intake would read a message.
 
     Args:
-        mail: The message, read as the intake reads it: by `Readers.read`.
-        context: What is known about the request it answers.
-        text: Whether it was a bare text, of which nobody is the sender: see `mail_of_text`.
+        mail: The message, read by `Readers.read`, as the intake does.
+        context: The context of the request that it answers.
+        text: Whether it was a bare text without a sender: see `mail_of_text`.
     """
     sender = Sender(addresses=mail.from_addresses, address=mail.sender or "")
     read = _explained(mail, context or ReplyContext())
@@ -86,14 +86,14 @@ def mail_of_text(raw: bytes) -> bytes:
     """Return a bare text as a message without a sender.
 
     Args:
-        raw: The text, in UTF-16 with its mark, in UTF-8, or else in cp1252.
+        raw: The text, in UTF-16 with a byte order mark, in UTF-8, or else in cp1252.
     """
     head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
     return head + text_of_bytes(raw).encode("utf-8", "replace")
 
 
 def with_proof(read: Explanation, proof: Proof) -> Explanation:
-    """Add to an explanation what is proven about who wrote the message."""
+    """Add to an explanation what is proven about the author of the message."""
     if read.sender is None:
         return read
     proven = (proof.by,) if proof.by else ()

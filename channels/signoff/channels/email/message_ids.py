@@ -1,7 +1,7 @@
-"""The Message-IDs of our own mails: each a function of its cause, and each names its approval.
+"""The Message-IDs of our mails: each is derived from its cause, and names its approval.
 
-Each has a code that only this installation can make. Nobody who has not got the mail can name it:
-neither in a bounce that never happened, nor as what a mail of theirs answers.
+Each has a code that only this installation can compute. So only the recipients of a mail know its
+Message-ID, and others can neither forge a bounce of it nor a reply to it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _KEY: Final = "key:message-ids"
 
 
 class MessageKey:
-    """The key of the codes: random, made by whichever process is first, and kept in the ledger.
+    """The random key of the codes, which the first process creates and the ledger keeps.
 
     Args:
-        ledger: Where it is kept.
+        ledger: The ledger, which keeps the key.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -54,37 +54,37 @@ class MessageKey:
 
 
 def message_id(cause: str, approval: str, domain: str, *, key: bytes = b"") -> str:
-    """Return the Message-ID of the mail for a cause: a resend is the same mail.
+    """Return the Message-ID of the mail for a cause; a resent mail has the same one.
 
     Args:
-        cause: The id of the work item; that of a card is a function of approval, level and person.
-        approval: The id of the approval that the mail is about. It is no secret.
-        domain: Ours.
-        key: Makes the code; see `MessageKey`.
+        cause: The id of the work item; for a card it is derived from approval, level and person.
+        approval: The id of the approval that the mail is about. It is not a secret.
+        domain: Our domain.
+        key: The key of the code; see `MessageKey`.
     """
     return f"{_PREFIX}{'.'.join(_parts_of(cause, approval, key))}@{domain}>"
 
 
 def approval_named(message_id: str) -> str:
-    """Return the id of the approval that a Message-ID of ours is about, "" for any other's."""
+    """Return the id of the approval in one of our Message-IDs, "" for any other Message-ID."""
     approval = _parts(message_id)[-1]
     return approval if approval.startswith(_APPROVAL) else ""
 
 
 def bundle_named(message_id: str) -> str:
-    """Return the id of the bundle that a Message-ID of ours is about, "" for any other's."""
+    """Return the id of the bundle in one of our Message-IDs, "" for any other Message-ID."""
     bundle = _parts(message_id)[-1]
     return bundle if bundle.startswith(_BUNDLE) else ""
 
 
 def is_caused_by(message_id: str, cause: str, approval: str, *, key: bytes = b"") -> bool:
-    """Say whether a Message-ID is that of our mail for a cause."""
+    """Return whether a Message-ID is that of our mail for a cause."""
     wanted = _parts_of(cause, approval, key)
     return hmac.compare_digest(".".join(_parts(message_id)).encode(), ".".join(wanted).encode())
 
 
 def is_ours(message_id: str, approval: str, *, key: bytes = b"") -> bool:
-    """Say whether a Message-ID is that of any mail of ours about an approval."""
+    """Return whether a Message-ID is that of one of our mails about an approval."""
     match _parts(message_id):
         case [short, code, named] if named == approval:
             return hmac.compare_digest(code.encode(), _code(short, approval, key).encode())
@@ -92,7 +92,7 @@ def is_ours(message_id: str, approval: str, *, key: bytes = b"") -> bool:
 
 
 def is_without_code(message_id: str) -> bool:
-    """Say whether a Message-ID is one of ours without a code, as the last version made them all."""
+    """Return whether a Message-ID is one of ours without a code, as the previous version made."""
     return bool(approval_named(message_id)) and len(_parts(message_id)) == 2
 
 
@@ -112,5 +112,5 @@ def _code(short: str, approval: str, key: bytes) -> str:
 
 
 def _short(digest: bytes) -> str:
-    """Return 80 bits in 16 letters and digits: longer lines are folded by mail programs."""
+    """Return 80 bits in 16 letters and digits, because mail programs fold longer lines."""
     return base64.b32encode(digest[:10]).decode().lower()

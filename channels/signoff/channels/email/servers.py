@@ -1,4 +1,4 @@
-"""What the settings of all mail servers have in common: where one is, and how safe the way is."""
+"""The settings that all mail servers share: the address, and the security of the connection."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class ServerSettings(Table):
 
     Attributes:
         host: The server's name, which its certificate must contain.
-        port: 0 takes the usual one.
+        port: The port; 0 selects the usual one.
         security: ``starttls``, ``tls`` or ``none``. ``none`` is allowed only for this machine.
-        insecure: Allow ``none`` for other machines. Others can then read the tokens on the way.
+        insecure: Whether to allow ``none`` for other machines. Others can then read the tokens in
+            transit.
         ca_file: Certificates to trust in addition to the system's, for a private authority.
         username: The user name. Without one Signoff does not log in.
         password: The password.
@@ -41,7 +42,7 @@ class ServerSettings(Table):
 
     @property
     def real_port(self) -> int:
-        """The port, the usual one where none is set."""
+        """The port, or the usual one if none is set."""
         return self.port or self.usual_ports[self.security]
 
     @property
@@ -60,7 +61,7 @@ class ServerSettings(Table):
         return self
 
     def tls_context(self) -> ssl.SSLContext | None:
-        """Return how the certificate is checked; None where there is no TLS.
+        """Return the TLS context; None without TLS.
 
         Raises:
             ConfigError: The file of certificates cannot be read.

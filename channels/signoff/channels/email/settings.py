@@ -1,10 +1,10 @@
-"""The settings of the email channel: the table `[email]` and those below it."""
+"""The settings of the email channel: the table `[email]` and its subtables."""
 
 from __future__ import annotations
 
 from email.utils import parseaddr
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -16,9 +16,6 @@ from signoff.channels.email.servers import ServerSettings
 from signoff.channels.web.settings import Table, WebhookSecret
 from signoff.channels.web.signatures import key_of
 from signoff.core.policies.policy import EmailProof
-
-if TYPE_CHECKING:
-    from signoff.channels.email.authentication.authenticator import Authenticator
 
 _SHORTEST_KEY = 24
 
@@ -56,11 +53,11 @@ class SmtpSettings(ServerSettings):
     """The server that sends Signoff's mail.
 
     Attributes:
-        port: 0 selects the usual port: 587 for starttls, 465 for tls, 25 for none.
+        port: The port; 0 selects the usual one: 587 for starttls, 465 for tls, 25 for none.
         per_minute: The most mails a minute, for all processes together; 0 means no limit.
         connections: The most simultaneous connections, for all processes together; 0 means no
             limit.
-        oauth: How a token for the login is asked for, instead of a password, as for
+        oauth: How to request tokens for the login, instead of a password, as in
             `[email.imap.oauth]`.
     """
 
@@ -76,7 +73,7 @@ class SmtpSettings(ServerSettings):
         password = bool(self.password.get_secret_value())
         if password and self.oauth is not None:
             raise ValueError("set password, or the table [email.smtp.oauth], and not both")
-        # What lacks a password is found by the processes that log in: commands need none.
+        # The processes that log in report a missing password; commands do not need one.
         if (password or self.oauth is not None) and not self.username:
             raise ValueError("a password or [email.smtp.oauth] needs a username")
         return self
@@ -150,12 +147,13 @@ class LimitSettings(Table):
     """Limits on incoming mail.
 
     Attributes:
-        readers: How many mails a channels process reads at the same time, each in a process of its
-            own. As many processes verify signatures.
+        readers: How many mails a channels process reads at the same time, each in a separate
+            process. The same number of processes verify signatures.
         seconds: Seconds of CPU for reading one mail. A mail that needs more goes to quarantine.
-        per_token: Mails from one person about one request in an hour. SMTP and LMTP defer more; of
-            mails on other paths that decide nothing, more are neither noted nor answered.
-        per_sender: Mails from one envelope sender in an hour. More are deferred.
+        per_token: Mails from one person about one request in an hour. SMTP and LMTP defer further
+            mails. On other paths, further mails that decide nothing are neither recorded nor
+            answered.
+        per_sender: Mails from one envelope sender in an hour. Further mails are deferred.
         unknown_recipients: Unknown recipients from one SMTP peer in an hour, except from this
             machine. Beyond that, all its mail is deferred.
     """
@@ -179,13 +177,13 @@ class EmailSettings(Table):
             senders.
         message_id_domains: Domains of relays that replace Message-IDs, such as Amazon SES. Replies
             to their mails are matched only by the tag in the subject.
-        smtp: The server that takes our mail.
-        dkim: A signature of our own on it.
-        inbound: Where the answers come in.
-        webhook: Who may post answers by HTTP.
-        limits: What mail that comes in may cost.
-        authentication: What must be proven about who wrote them.
-        imap: The mailbox that answers are read from.
+        smtp: The server that sends our mail.
+        dkim: Our own signature.
+        inbound: The server that receives replies.
+        webhook: Replies over HTTP.
+        limits: The limits on incoming mail.
+        authentication: The proof that replies need.
+        imap: The mailbox from which replies are read.
     """
 
     sender: Sender = "Signoff <approvals@signoff.localhost>"
@@ -202,12 +200,12 @@ class EmailSettings(Table):
 
     @property
     def sender_name(self) -> str:
-        """The name in front of the sender's address, "" where there is none."""
+        """The name in front of the sender's address, "" if there is none."""
         return parseaddr(self.sender)[0]
 
     @property
     def sender_address(self) -> str:
-        """The sender's address alone."""
+        """The sender's address, without the name."""
         return parseaddr(self.sender)[1]
 
     @property
@@ -221,22 +219,18 @@ class EmailSettings(Table):
         wanted, domain = self.authentication.dkim, self.domain.lower()
         return not domain.endswith("localhost") if wanted is None else wanted
 
-    def authenticator(self) -> Authenticator:
-        """Return what finds out who wrote a mail."""
-        return self.authentication.authenticator(dkim=self.verifies_dkim)
-
     @property
     def strongest(self) -> EmailProof:
-        """The most that this set-up can prove about who wrote a mail."""
+        """The strictest proof of a mail's author that this installation can require."""
         able = self.verifies_dkim or self.authentication.authserv_id
         return EmailProof.TOKEN_FROM_DMARC if able else EmailProof.TOKEN_FROM
 
     @property
     def required(self) -> EmailProof:
-        """What must be proven about an answer whose policy does not say."""
+        """The required proof for an answer whose policy does not set one."""
         return self.authentication.require or self.strongest
 
     def reply_address(self, token: str) -> str:
-        """Return the address to which an answer with this token goes."""
+        """Return the reply address for a token."""
         local, _, domain = self.mailbox.rpartition("@")
         return f"{local}+{token}@{domain}"

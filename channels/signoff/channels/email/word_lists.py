@@ -1,4 +1,4 @@
-"""Lists of words and phrases of other programs: data, in the `.toml` files beside their modules."""
+"""Reads the lists of words and phrases in the `.toml` files beside the modules."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def word_lists(package: str, name: str) -> Mapping[str, tuple[str, ...]]:
 
 
 def folded(words: Iterable[str]) -> tuple[str, ...]:
-    """Return words folded, each once."""
+    """Return the folded words without duplicates."""
     return tuple(dict.fromkeys(fold(word) for word in words))

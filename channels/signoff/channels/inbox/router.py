@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,19 +19,22 @@ from signoff.channels.inbox.pages.away import AwayPages
 from signoff.channels.inbox.pages.batch import BatchPages
 from signoff.channels.inbox.pages.decisions import MovePages
 from signoff.channels.inbox.pages.lists import ListPages
-from signoff.channels.inbox.pages.live import LivePages
+from signoff.channels.inbox.pages.live import HEARTBEAT, LivePages
 from signoff.channels.inbox.pages.metrics import ChartPages
 from signoff.channels.inbox.pages.notifications import NotificationPages
 from signoff.channels.inbox.settings import ROOT, InboxSettings
 from signoff.channels.inbox.templating import ASSETS, asset, page
 
 
-def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
+def make_inbox_router(
+    decisions: Decisions, settings: InboxSettings, *, heartbeat: float = HEARTBEAT
+) -> Router:
     """Return the routes of the inbox page.
 
     Args:
         decisions: Makes the moves.
         settings: With a url and a key.
+        heartbeat: Seconds between signs of life to an open page; see `LivePages`.
     """
     auth, router = AuthContext(decisions, settings), Router()
     pages = ApprovalPages(decisions, auth)
@@ -49,7 +53,7 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
         from signoff.channels.inbox.auth.oidc_pages import OidcPages  # noqa: PLC0415 -- Authlib
 
         further = OidcPages(decisions, auth, settings.oidc).routes()
-    if (push := settings.notifies) is not None:
+    if (push := settings.push) is not None:
         further = (*further, *NotificationPages(decisions, auth, push).routes())
     first: tuple[Route, ...] = (
         ("GET", "", start),
@@ -63,7 +67,7 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
         *SecurityPages(decisions, auth).routes(),
         *further,
         *ListPages(decisions, auth).routes(),
-        *LivePages(decisions, auth).routes(),
+        *LivePages(decisions, auth, heartbeat=heartbeat).routes(),
         *BatchPages(decisions, auth).routes(),
         *ChartPages(decisions, auth).routes(),
         *AwayPages(decisions, auth).routes(),
@@ -71,6 +75,12 @@ def make_inbox_router(decisions: Decisions, settings: InboxSettings) -> Router:
         *MovePages(decisions, auth, pages).routes(),
     ):
         router.add_route(ROOT + path, auth.guarded(handler), methods=[method])
-    # Who types the host alone is looking for the page.
+    # People who type only the name of the host look for the page.
     router.add_route("/", auth.guarded(start), methods=["GET"])
     return router
+
+
+def missing() -> Response:
+    """Return the page for an unknown address below the root."""
+    text = "There is no such page. The address may be incomplete."
+    return page("message", status=HTTPStatus.NOT_FOUND, title="Not found", text=text)

@@ -107,8 +107,8 @@ class PushSettings(BaseModel):
 
     Attributes:
         private_key: Signs what push services get (VAPID): 32 random bytes in base64 (`openssl rand
-            -base64 32`), the same for all processes. With another key everybody has to turn
-            notifications on again.
+            -base64 32`), the same for all channels processes; no other process gets it. With
+            another key everybody has to turn notifications on again.
         contact: Whom a push service asks if something is wrong: ``"mailto:ops@example.com"``.
         allow_private: Allow push services on private networks and this machine, also by plain HTTP.
     """
@@ -203,7 +203,7 @@ class InboxSettings(BaseModel):
 
     @property
     def notifies(self) -> PushSettings | None:
-        """How browsers are notified; None where nobody is, or this process has no key for it."""
+        """How this process notifies browsers; None where it does not, or has no key for it."""
         push = self.push
         return push if push is not None and push.private_key.get_secret_value() else None
 

@@ -1,7 +1,8 @@
-"""Which browsers of a person are notified: subscriptions to push services, as the ledger has them.
+"""The browsers of a person that are notified: subscriptions to push services, in the ledger.
 
 They end after a while, and when the person signs out everywhere. A push service takes messages for
-a subscription only from a sender that has our private key.
+a subscription only if Signoff's private key signs them. Only the sender has that key. It publishes
+the public key in the ledger, for the pages on which browsers subscribe.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from pydantic import TypeAdapter
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.epochs import epoch_of
-from signoff.channels.inbox.settings import PushSettings
-from signoff.channels.inbox.vapid import decoded, public_key
+from signoff.channels.inbox.vapid import decoded
 
 LASTS: Final = timedelta(days=180)
 """How long a browser is notified before its user has to turn it on again."""
 
 _MOST: Final = 10
-"""Browsers of one person; the one that was turned on first goes."""
+"""How many browsers a person has at most; a new one replaces the oldest."""
+
+_OURS: Final = "push::key"
+"""No id of a person begins with a colon."""
 
 _LONGEST: Final = 1000
 _SECRET: Final = 16
 
 
 class SubscriptionRefused(Exception):
-    """A browser has sent something that is no subscription."""
+    """A browser has sent an invalid subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ class Subscription:
         endpoint: Where its push service takes messages.
         key: Its public key, in base64url (`p256dh`).
         auth: Its secret, in base64url.
-        browser: Which browser it is, in our own words.
-        since: From when on (UTC).
-        until: Until when (UTC).
-        epoch: Of the sessions in which it was turned on.
-        ours: Our public key, for which its push service takes messages.
+        browser: The name of the browser, as the page shows it.
+        since: When it was turned on (UTC).
+        until: When it ends (UTC).
+        epoch: The epoch of the session in which it was turned on.
+        ours: The public key of Signoff that its push service accepts.
     """
 
     endpoint: str
@@ -63,7 +66,7 @@ class Subscription:
 
     @property
     def id(self) -> str:
-        """Stands for it: a hash of its endpoint."""
+        """A hash of the endpoint."""
         return hashlib.sha256(self.endpoint.encode()).hexdigest()[:16]
 
 
@@ -73,10 +76,10 @@ _ALL: Final = TypeAdapter(tuple[Subscription, ...])
 def read_endpoint(text: str, *, allow_private: bool) -> str:
     """Return the endpoint of a subscription.
 
-    What its host resolves to is judged when something is posted there; see `Poster`.
+    The addresses of its host are checked when something is posted there; see `Poster`.
 
     Raises:
-        SubscriptionRefused: It is none.
+        SubscriptionRefused: It is not valid.
     """
     try:
         parts = urlsplit(text)
@@ -98,7 +101,7 @@ def read_keys(key: str, auth: str) -> tuple[str, str]:
     """Return the keys of a subscription.
 
     Raises:
-        SubscriptionRefused: They are none.
+        SubscriptionRefused: They are not valid.
     """
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- 8 MB, for few
 
@@ -112,27 +115,52 @@ def read_keys(key: str, auth: str) -> tuple[str, str]:
     return key, auth
 
 
-async def subscriptions_of(
-    ledger: Ledger, person: str, settings: PushSettings
-) -> list[Subscription]:
-    """Return the browsers in which somebody is notified, the latest first."""
+async def publish_key(ledger: Ledger, ours: str) -> None:
+    """Publish the public key of the sender in the ledger; browsers subscribe with it from now on.
+
+    Raises:
+        LedgerUnavailable: Redis cannot be reached.
+    """
+
+    async def attempt() -> None:
+        version, known = await ledger.raw(_OURS) or (0, "")
+        if known != ours:
+            await ledger.commit(Change().put_raw(_OURS, ours, was=version))
+
+    await ledger.decide_again(attempt)
+
+
+async def published_key(ledger: Ledger) -> str:
+    """Return the public key of the sender (base64url), "" if no sender has run yet."""
+    _, ours = await ledger.raw(_OURS) or (0, "")
+    return ours
+
+
+async def subscriptions_of(ledger: Ledger, person: str, ours: str) -> list[Subscription]:
+    """Return the subscriptions of a person, the latest first.
+
+    Args:
+        ledger: The ledger.
+        person: The id of the person.
+        ours: The public key of the sender. Subscriptions for another key are left out.
+    """
     record = await ledger.raw(_key(person))
     if record is None:
         return []
-    epoch, now, ours = await epoch_of(ledger, person), await ledger.now(), public_key(settings)
+    epoch, now = await epoch_of(ledger, person), await ledger.now()
     found = [one for one in _ALL.validate_json(record[1]) if (one.epoch, one.ours) == (epoch, ours)]
     return sorted((one for one in found if now < one.until), key=lambda one: one.since)[::-1]
 
 
 async def subscribed(ledger: Ledger, people: Collection[str]) -> frozenset[str]:
-    """Return which of some people may have a browser that is notified, in one round trip."""
+    """Return the people who may have a subscription, in one round trip."""
     ids = sorted(set(people))
     records = await ledger.store.read([_key(one) for one in ids])
     return frozenset(one for one, record in zip(ids, records, strict=True) if record is not None)
 
 
 async def subscribe(ledger: Ledger, person: str, new: Subscription) -> None:
-    """Notify a browser from now on; one that is notified already begins anew."""
+    """Add a subscription; it replaces an earlier one of the same browser."""
 
     async def attempt() -> None:
         version, kept = await _read(ledger, person)
@@ -143,7 +171,7 @@ async def subscribe(ledger: Ledger, person: str, new: Subscription) -> None:
 
 
 async def unsubscribe(ledger: Ledger, person: str, ids: Collection[str]) -> None:
-    """Notify some browsers no more; nothing happens where they are not somebody's."""
+    """Remove subscriptions of a person, if they are there."""
 
     async def attempt() -> None:
         version, kept = await _read(ledger, person)

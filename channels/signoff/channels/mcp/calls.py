@@ -1,8 +1,8 @@
 """Calls of a client: asked about, waited for, run once, and answered.
 
-A call is the same one when the same client makes it again in the same session with the same
-arguments, until it has got its answer: so a client that has given up waiting, or was restarted,
-gets the answer of the call that is under way instead of a second one.
+Until a client has the answer, a call with the same arguments in the same session is the same call.
+So a client that has given up waiting, or was restarted, does not make a second call: it gets the
+answer of the one that is under way.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.lease import Kept, kept
 from signoff.broker.work import RouteApproval
 from signoff.channels.aap.opening import opening, starting
+from signoff.channels.aap.requests import Hides
 from signoff.channels.aap.waiting import Waiting
 from signoff.channels.aap.wire import LONGEST
 from signoff.channels.mcp import elicitation, records
@@ -54,11 +55,12 @@ Send = Callable[[Mapping[str, str]], Awaitable[Answer]]
 """Sends a call to the server, with more members of its params, and returns the answer."""
 
 Tell = Callable[[str], Awaitable[None]]
-"""Tells the client that it has to wait, and for what; called again and again."""
+"""Tells the client what it waits for; called repeatedly."""
 
 MOST_STARTS: Final = 3
-"""How often a call is started on one approval whose policy says that it may be retried."""
+"""How often a call is started on one approval if its policy has ``in_doubt = "retry"``."""
 
+_ENDS_WITHIN: Final = 5.0
 _LEASE: Final = 10.0
 _EVERY: Final = 10.0
 _LOOK_AGAIN: Final = 1.0
@@ -70,11 +72,11 @@ _RUNS: Final = frozenset({Handoff.STARTED, Handoff.IN_DOUBT})
 
 
 class NotSent(Exception):
-    """The server has not taken the call: nothing has happened."""
+    """The server has not taken the call, so it has not run."""
 
 
 class CallLost(Exception):
-    """The server has the call, and its answer will not come: it may have happened or not."""
+    """The server has the call, but its answer is lost: the call may have run or not."""
 
 
 class Calls:
@@ -82,17 +84,25 @@ class Calls:
 
     Args:
         decisions: Makes the moves.
-        decide: Decides at once what nobody has to be asked about.
-        valid_for: How long a yes is good for whose policy does not say.
-        wait: For how many seconds a client waits for a decision before it has to call again.
+        decide: Decides a call at once if nobody has to be asked.
+        hides: Returns the arguments to hide in a call until its policy is known.
+        valid_for: How long an approval is valid if its policy does not say.
+        wait: How many seconds a client waits for a decision before it has to call again.
     """
 
     def __init__(
-        self, decisions: Decisions, decide: DecideUnasked, *, valid_for: timedelta, wait: float
+        self,
+        decisions: Decisions,
+        decide: DecideUnasked,
+        hides: Hides,
+        *,
+        valid_for: timedelta,
+        wait: float,
     ) -> None:
         self._decisions = decisions
         self._ledger = decisions.ledger
         self._decide = decide
+        self._hides = hides
         self._valid_for = valid_for
         self._wait = wait
         self._running: dict[str, asyncio.Task[Answer | None]] = {}
@@ -102,12 +112,12 @@ class Calls:
     async def answer(  # noqa: PLR0911 -- one for each way to end
         self, caller: Caller, call: Call, send: Send, tell: Tell
     ) -> Answer:
-        """Return what a client is to be answered: the result, or why there is none.
+        """Return the answer for a client: the result, or why there is none.
 
         Args:
             caller: The client.
             call: The call.
-            send: Sends it to the server. It goes on when the client has gone.
+            send: Sends it to the server. The call goes on if the client disconnects.
             tell: Tells the client that it waits.
 
         Raises:
@@ -115,7 +125,7 @@ class Calls:
             LedgerError: Redis cannot be reached.
         """
         key, loop = caller.key(call), asyncio.get_running_loop()
-        ends = loop.time() + self._wait
+        ends, tried = loop.time() + self._wait, False
         while True:
             if (running := self._running.get(key)) is not None:
                 # Cancelling one client that waits does not cancel the call.
@@ -137,24 +147,26 @@ class Calls:
             if permission.state is not State.APPROVED:
                 receipt = records.receipt_of(key, record)
                 return replace(call.failure(_why_not(permission)), receipt=receipt)
-            if permission.handoff is Handoff.IN_DOUBT:
-                return call.failure(_in_doubt(permission))
-            if permission.handoff in _OVER and not record.inputs:
+            # A call that has run goes on with the answers to the questions of its server.
+            runs_by = approvals if permission.handoff in _OVER else [permission]
+            if doubtful := [one for one in runs_by if one.handoff is Handoff.IN_DOUBT]:
+                return call.failure(_in_doubt(doubtful[0]))
+            if all(one.handoff in _OVER for one in runs_by):
                 # Somebody has settled what was in doubt.
-                settled = call.failure(_settled(permission))
+                settled = call.failure(_settled(runs_by[-1]))
                 return replace(settled, receipt=records.receipt_of(key, record))
-            made = self._run(caller, call, key, record, send)
+            started = any(one.handoff is Handoff.STARTED for one in approvals)
+            if tried and started and (self._closed or loop.time() >= ends):
+                # Another process runs it, or the lease of a dead one has not run out yet.
+                return call.failure(_runs(permission))
+            tried, made = True, self._run(caller, call, key, record, send)
             task = self._running[key] = asyncio.create_task(made)
             task.add_done_callback(partial(self._ended, key))
             if (answer := await asyncio.shield(task)) is not None:
                 return answer
-            started = any(one.handoff is Handoff.STARTED for one in approvals)
-            if started and (self._closed or loop.time() >= ends):
-                # In another process, or the lease of one that died has not run out yet.
-                return call.failure(_runs(permission))
 
     async def answer_always(self, caller: Caller, call: Call, send: Send, tell: Tell) -> Answer:
-        """Do what `answer` does; an error of the gate is an answer that the model reads too."""
+        """Do what `answer` does; the model also gets errors of the gate as an answer."""
         try:
             return await self.answer(caller, call, send, tell)
         except SignoffError as error:
@@ -162,7 +174,7 @@ class Calls:
             return call.failure(f"{caller.tool(call)} could not be asked about: {error}")
 
     async def delivered(self, answer: Answer) -> None:
-        """Forget a call whose client has its answer: made again, it is another one."""
+        """Forget a call once its client has the answer: the same call is then a new one."""
         if answer.receipt:
             try:
                 await self._ledger.commit(records.release(answer.receipt))
@@ -170,9 +182,14 @@ class Calls:
                 log.info("mcp.not_released", why=str(error))
 
     def close(self) -> None:
-        """Let nobody wait any more: the process stops."""
+        """End all waiting, because the process stops."""
         self._closed = True
         self.waiting.close()
+
+    async def ended(self) -> None:
+        """Wait a few seconds for the results of running calls, even if no client waits for them."""
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=_ENDS_WITHIN)
 
     def _ended(self, key: str, task: asyncio.Task[Answer | None]) -> None:
         del self._running[key]
@@ -182,7 +199,7 @@ class Calls:
     # Asking.
 
     async def _known(self, caller: Caller, call: Call, key: str) -> tuple[Record, list[Approval]]:
-        """Return the call that is under way with its approvals; open it where none is."""
+        """Return the call that is under way and its approvals; open a new one if there is none."""
 
         async def attempt() -> tuple[Record, list[Approval]]:
             record = await records.load(self._ledger, key)
@@ -190,6 +207,8 @@ class Calls:
                 try:
                     found = [await self._ledger.approval(one) for one in record.all]
                 except ApprovalNotFound:
+                    if record.answer:
+                        return record, []  # archived before the client got it
                     log.warning("mcp.approval_is_gone", approval=record.approval)
                 else:
                     if record.answer or not await self._is_spent(key, record, found):
@@ -212,6 +231,7 @@ class Calls:
             origin,
             ToolCall(id=request, name=caller.tool(call), args=call.arguments),
             self._program(caller, call, request, now),
+            hide=self._hides(),
         )
         record = Record(approval=approval.id)
         await self._ledger.commit(records.put(change, key, record, was=was))
@@ -219,7 +239,7 @@ class Calls:
         try:
             await self._decide(approval.id)
         except LedgerError as error:
-            # The stage `route` does it.
+            # The stage `route` decides it later.
             log.info("mcp.not_decided_at_once", approval=approval.id, why=str(error))
         version = 1 if was is None else was.version + 1
         approvals = [await self._ledger.approval(approval.id)]
@@ -238,7 +258,7 @@ class Calls:
         )
 
     async def _is_spent(self, key: str, record: Record, approvals: Sequence[Approval]) -> bool:
-        """Ask again where a yes has expired, or is not proven; say whether that was done."""
+        """Ask again if an approval has expired or is not proven; return whether that was done."""
         permission, now = approvals[0], await self._ledger.now()
         if not permission.is_to_run:
             return False
@@ -254,7 +274,7 @@ class Calls:
         return True
 
     async def _ask(self, change: Change, key: str, record: Record, question: Approval) -> None:
-        """Let a call wait for another approval, by a change that has ended the earlier one."""
+        """Let a call wait for another approval, in the change that ends the earlier one."""
         run = await self._ledger.run(question.origin.run)
         change.put(question, was=None).put(programs.waits_again(run, [question.id]), was=run)
         change.send(RouteApproval(approval=question.id))
@@ -266,7 +286,7 @@ class Calls:
     async def _run(
         self, caller: Caller, call: Call, key: str, seen: Record, send: Send
     ) -> Answer | None:
-        """Run a call whose approvals are there; None where another process does, or it is asked."""
+        """Run an approved call. Return None if another process runs it, or a question is open."""
         lease, token = f"lease:mcp\0{key}", secrets.token_hex(16)
         alive_at = asyncio.get_running_loop().time()
         if not await self._ledger.take_lease(lease, token, lease=_LEASE):
@@ -279,7 +299,7 @@ class Calls:
                     return None
                 held = _Held(caller, call, key, record, await self._approvals(record), hold)
                 if any(one.handoff is Handoff.STARTED for one in held.approvals):
-                    # The process that has started it does not hold the lease any more.
+                    # The process that started it has lost its lease.
                     await self._doubt(held)
                     return None
                 return await self._sent(held, send)
@@ -293,7 +313,7 @@ class Calls:
         return [await self._ledger.approval(one) for one in record.all]
 
     async def _sent(self, held: _Held, send: Send) -> Answer | None:
-        """Start a call, make it at the server, and note its answer."""
+        """Start a call, send it to the server, and record its answer."""
         call, tool = held.call, held.caller.tool(held.call)
         await self._start(held)
         try:
@@ -308,7 +328,8 @@ class Calls:
             )
         questions = [] if call.answers_input else elicitation.questions(answer)
         if questions is None:
-            questions, answer = [], call.failure(f"{tool} asks for what no person can be asked.")
+            answer = call.failure(f"{tool} asks for input that the gate cannot request.")
+            questions = []
         attempt = partial(self._finish, held, answer, questions)
         return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
 
@@ -317,7 +338,7 @@ class Calls:
 
         Raises:
             Frozen: Its tool is frozen.
-            NotStartable: It is not to be started.
+            NotStartable: It may not be started.
         """
         permission, *inputs = held.approvals
         if permission.handoff not in _OVER:
@@ -338,11 +359,11 @@ class Calls:
     async def _finish(
         self, held: _Held, answer: Answer, questions: Sequence[Question]
     ) -> Answer | None:
-        """Note the answer of a call, or ask what the server wants to know before it goes on."""
+        """Record the answer of a call, or ask the questions of the server before it goes on."""
         caller, key = held.caller, held.key
         record = await records.load(self._ledger, key)
         if record is None or record.version != held.record.version:
-            # It is noted, and the answer to that was lost.
+            # It was recorded, but the reply to that commit was lost.
             return record.answered(key) if record is not None and record.answer else None
         permission, *inputs = await self._approvals(record)
         now, change = await self._ledger.now(), held.hold.fence(Change())
@@ -380,7 +401,7 @@ class Calls:
         answer: Answer,
         now: datetime,
     ) -> Record:
-        """Add to a change that people are asked what a server wants to know."""
+        """Add the questions of a server to a change: people are asked them."""
         asked: dict[str, str] = {}
         permission = held.approvals[0]
         for one in questions:
@@ -394,7 +415,7 @@ class Calls:
         return held.record.model_copy(update=update)
 
     async def _doubt(self, held: _Held) -> None:
-        """Do what the policy says about a call that was started and not seen to finish."""
+        """Follow the policy for a call that was started and not seen to finish."""
         now, change = await self._ledger.now(), held.hold.fence(Change())
         permission = held.approvals[0]
         started = [one for one in held.approvals if one.handoff is Handoff.STARTED]
@@ -431,8 +452,8 @@ class _Held:
         caller: The client.
         call: The call.
         key: See `Caller.key`.
-        record: What is known of it.
-        approvals: Those of the record.
+        record: Its record.
+        approvals: The approvals of the record.
         hold: The lease.
     """
 
@@ -445,14 +466,30 @@ class _Held:
 
 
 async def _rounds(send: Send, more: Mapping[str, str]) -> Answer:
-    """Make a call, and again while the server asks for nothing but to be asked again."""
-    answer = await send(more)
-    for count in range(_MOST_ROUNDS):
-        if (state := elicitation.bare_state(answer)) is None:
-            break
-        await asyncio.sleep(min(0.05 * 2**count, _LOOK_AGAIN))
-        answer = await send({"requestState": json.dumps(state)})
-    return answer
+    """Make a call, and repeat it while the server only asks for the same call again.
+
+    Args:
+        send: Sends the call to the server.
+        more: What the call goes on with if the server has asked for input; else empty.
+
+    Raises:
+        NotSent: The server has not taken the call.
+        CallLost: The server has the call. It has it from the first round on.
+    """
+    rounds = 0
+    while True:
+        try:
+            answer = await send(more)
+        except NotSent as error:
+            if more:
+                raise CallLost(str(error)) from error
+            raise
+        state = elicitation.bare_state(answer)
+        if state is None or rounds == _MOST_ROUNDS:
+            return answer
+        await asyncio.sleep(min(0.05 * 2**rounds, _LOOK_AGAIN))
+        more = {"requestState": json.dumps(state)}
+        rounds += 1
 
 
 async def _tell(change: Change, outcome: Outcome) -> None:
@@ -461,7 +498,7 @@ async def _tell(change: Change, outcome: Outcome) -> None:
 
 
 def _more(record: Record, approvals: Sequence[Approval]) -> dict[str, str]:
-    """Return what a call goes on with, once people have answered what its server has asked."""
+    """Return the params that a call goes on with, once people have answered its server."""
     more: dict[str, str] = {}
     if record.inputs:
         given: dict[str, Any] = {
@@ -508,7 +545,7 @@ def _in_doubt(approval: Approval) -> str:
 
 
 def _settled(approval: Approval) -> str:
-    said = f" What is known of it: {approval.result}" if approval.result else ""
+    said = f" Its recorded result: {approval.result}" if approval.result else ""
     return f"{approval.call.name} was in doubt, and is settled: it does not run again.{said}"
 
 

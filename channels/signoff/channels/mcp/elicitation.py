@@ -1,4 +1,4 @@
-"""What a server wants to know before a call goes on: asked by the gate, answered whenever.
+"""Questions of a server before a call goes on. The gate asks them; the answer may take days.
 
 A server of MCP 2026-07-28 answers a call with `InputRequiredResult`, and forgets it; the call is
 made again with the answers. So nothing has to stay alive while a person thinks.
@@ -22,10 +22,10 @@ from signoff.core.approvals.parts import Kind, Program, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a server wants to know.
+    """A question of a server.
 
     Attributes:
-        name: How the server knows the answer.
+        name: The name under which the server gets the answer.
         message: The question.
         schema: The JSON schema of the answer.
     """
@@ -36,7 +36,7 @@ class Question:
 
 
 def questions(answer: Answer) -> list[Question] | None:
-    """Return what a server asks for; None where some of it cannot be asked of a person."""
+    """Return the questions of a server, None if a person cannot answer one of them."""
     asked = _required(answer).get("inputRequests") or {}
     found = []
     for name, one in asked.items() if isinstance(asked, dict) else ():
@@ -51,18 +51,18 @@ def questions(answer: Answer) -> list[Question] | None:
 
 
 def bare_state(answer: Answer) -> str | None:
-    """Return the state of a server that asks for nothing but to be asked again."""
+    """Return the state of a server that only asks for the same call again, None otherwise."""
     return None if _required(answer).get("inputRequests") else state_of(answer)
 
 
 def state_of(answer: Answer) -> str | None:
-    """Return what a server wants to be given back, None for nothing."""
+    """Return the state that a server wants back, None if there is none."""
     found = _required(answer).get("requestState")
     return found if isinstance(found, str) else None
 
 
 def opened(permission: Approval, question: Question, now: datetime) -> Moved:
-    """Open a request for input, in the name of a call that has been approved."""
+    """Open a request for input on behalf of an approved call."""
     request = str(uuid.uuid4())
     args: dict[str, JsonValue] = {
         "message": question.message,
@@ -75,6 +75,7 @@ def opened(permission: Approval, question: Question, now: datetime) -> Moved:
         hint="",
         template=None,
         now=now,
+        hide=permission.hides,
         program=_program(permission, request, now),
     )
 
@@ -83,7 +84,7 @@ def may_run_again(permission: Approval, doubtful: Approval, now: datetime) -> Mo
     """Open an approval for a call that went on with answers and was not seen to finish.
 
     Args:
-        permission: The approval that let it run at first.
+        permission: The approval of the call.
         doubtful: One of the answers.
         now: The present.
     """
@@ -96,6 +97,7 @@ def may_run_again(permission: Approval, doubtful: Approval, now: datetime) -> Mo
         "given: it may or may not have happened. Look first. Run it again?",
         template=None,
         now=now,
+        hide=permission.hides,
         supersedes=doubtful.id,
         program=_program(permission, request, now),
     )

@@ -22,9 +22,12 @@ from starlette.routing import Route
 
 from signoff.channels.mcp import messages
 from signoff.channels.mcp.calls import CallLost, Calls, NotSent
+from signoff.channels.mcp.events import ServerEvents
 from signoff.channels.mcp.messages import Answer, BadMessage, Call, Message
 from signoff.channels.mcp.records import Caller
 from signoff.channels.web.problems import Patience, Problem, read_body
+from signoff.core.base.errors import SignoffError
+from signoff.core.base.problems import KINDS
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +41,7 @@ TIMEOUT: Final = httpx.Timeout(30, read=None)
 
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
-_PASSED: Final = frozenset({"accept", "content-type", "last-event-id", "user-agent"})
+_PASSED: Final = frozenset({b"accept", b"content-type", b"last-event-id", b"user-agent"})
 _OWN: Final = frozenset(
     {
         "connection",
@@ -51,13 +54,11 @@ _OWN: Final = frozenset(
         "www-authenticate",
     }
 )
-_BREAK: Final = re.compile(rb"\r\n|\n|\r")
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
 _RESUMES: Final = 5
-_LONGEST_PAUSE: Final = 30.0
 
 Who = Callable[[Request], Awaitable[Caller]]
-"""Says who makes a request; raises `Problem`."""
+"""Returns the client that makes a request; raises `Problem`, and `LedgerError` without Redis."""
 
 
 @dataclass(slots=True)
@@ -67,8 +68,8 @@ class _Exchange:
     Attributes:
         request: The client's.
         call: The call.
-        lines: What the client is to read, the last one with the answer.
-        refused: The server's response, where it has refused the call.
+        lines: The lines for the client; the last one has the answer.
+        refused: The response of the server if it has refused the call.
     """
 
     request: Request
@@ -82,10 +83,10 @@ class Gate:
 
     Args:
         calls: Asks about calls.
-        who: Says who makes a request.
-        url: Where the server is.
-        headers: What the server gets with each request: the credentials.
-        http: Reaches the server.
+        who: Returns the client that makes a request.
+        url: The URL of the server.
+        headers: The headers of each request to the server: the credentials.
+        http: The client that reaches the server.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Gate:
         self._calls = calls
         self._who = who
         self._url = url
-        self._headers = dict(headers)
+        self._headers = {name.encode(): value.encode() for name, value in headers.items()}
         self._http = http
 
     async def serve(self, request: Request) -> Response:
@@ -114,6 +115,8 @@ class Gate:
             _require_same(request, message, call)
         except Problem as problem:
             return problem.response()
+        except SignoffError as error:
+            return Problem.of(error, KINDS).response()
         except BadMessage as problem:
             return Response(messages.error_line(problem), 400, media_type=_JSON)
         if call is None:
@@ -160,7 +163,7 @@ class Gate:
     async def _events(
         self, exchange: _Exchange, task: asyncio.Task[None], first: tuple[str, Answer | None]
     ) -> AsyncIterator[str]:
-        """Yield what a client reads while it waits; when it goes, nobody waits any more."""
+        """Yield the events for a waiting client; the waiting ends if it disconnects."""
         try:
             line, answer = first
             while answer is None:
@@ -178,7 +181,7 @@ class Gate:
         await self._delivered(exchange, answer)
 
     async def _delivered(self, exchange: _Exchange, answer: Answer) -> None:
-        # Told before the response ends: afterwards every client counts as gone.
+        # Before the response ends: afterwards every client counts as disconnected.
         if not await exchange.request.is_disconnected():
             await self._calls.delivered(answer)
 
@@ -187,7 +190,7 @@ class Gate:
 
         Raises:
             NotSent: The server has not taken it.
-            CallLost: Its answer does not come.
+            CallLost: The server may have it, and does not answer.
         """
         body = exchange.call.request(exchange.call.id, more)
         headers = self._to_server(exchange.request)
@@ -202,7 +205,7 @@ class Gate:
             raise CallLost(f"the connection to the server broke ({error})") from error
 
     async def _read(
-        self, exchange: _Exchange, response: httpx.Response, headers: Mapping[str, str]
+        self, exchange: _Exchange, response: httpx.Response, headers: Mapping[bytes, bytes]
     ) -> Answer:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code >= 500:
@@ -215,29 +218,42 @@ class Gate:
             with suppress(BadMessage):
                 return messages.read(await response.aread()).answer()
             raise CallLost("the server answered what is no message")
-        events = _Events()
-        if kind == _EVENTS and (found := await self._relay(exchange, response, events)):
-            return found
-        # The server has closed the stream, and lets it be taken up.
+        events = ServerEvents()
+        found = await self._relay(exchange, response, events) if kind == _EVENTS else None
+        return found or await self._resumed(exchange, events, headers)
+
+    async def _resumed(
+        self, exchange: _Exchange, events: ServerEvents, headers: Mapping[bytes, bytes]
+    ) -> Answer:
+        """Resume a stream that the server has closed, and return the answer.
+
+        Raises:
+            CallLost: The answer does not come.
+        """
+        again = {name: one for name, one in headers.items() if name != b"content-type"}
+        again[b"accept"] = _EVENTS.encode()
         for _ in range(_RESUMES):
             if not events.last:
                 break
             await asyncio.sleep(events.pause)
-            again = {**headers, "accept": _EVENTS, "last-event-id": events.last}
-            again.pop("content-type", None)
-            async with self._http.stream(
-                "GET", self._url, headers=again, timeout=TIMEOUT
-            ) as resumed:
-                if resumed.status_code != 200:
-                    break
-                if found := await self._relay(exchange, resumed, events):
-                    return found
+            again[b"last-event-id"] = events.last
+            try:
+                async with self._http.stream(
+                    "GET", self._url, headers=again, timeout=TIMEOUT
+                ) as resumed:
+                    if resumed.status_code != 200:
+                        break
+                    if found := await self._relay(exchange, resumed, events):
+                        return found
+            except httpx.HTTPError as error:
+                # The server has the call, even if it cannot be reached any more.
+                raise CallLost(f"the stream of the server did not resume ({error})") from error
         raise CallLost("the server has not answered")
 
     async def _relay(
-        self, exchange: _Exchange, response: httpx.Response, events: _Events
+        self, exchange: _Exchange, response: httpx.Response, events: ServerEvents
     ) -> Answer | None:
-        """Pass on what a server says during a call; return the answer, None where none came."""
+        """Pass on the messages of a server during a call; return the answer, None if none came."""
         async for data in events.read(response.aiter_bytes()):
             with suppress(BadMessage):
                 message = messages.read(data)
@@ -278,72 +294,40 @@ class Gate:
         }
         return StreamingResponse(content(), response.status_code, headers)
 
-    def _to_server(self, request: Request) -> dict[str, str]:
-        """Return the headers for the server: what is the protocol's, and the gate's credentials."""
+    def _to_server(self, request: Request) -> dict[bytes, bytes]:
+        """Return the headers for the server: those of the protocol, and the gate's credentials."""
         passed = {
             name: value
-            for name, value in request.headers.items()
-            if name in _PASSED or name.startswith("mcp-")
+            for name, value in request.headers.raw
+            if name in _PASSED or name.startswith(b"mcp-")
         }
-        return {**passed, "accept-encoding": "identity", **self._headers}
-
-
-class _Events:
-    """Server-sent events, over several connections.
-
-    Attributes:
-        last: The id of the last event, "" where none had one.
-        pause: Seconds after which the server wants the stream to be taken up.
-    """
-
-    def __init__(self) -> None:
-        self.last = ""
-        self.pause = 1.0
-
-    async def read(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the data of events (https://html.spec.whatwg.org/multipage/server-sent-events)."""
-        rest, data = b"", list[bytes]()
-        async for part in parts:
-            *lines, rest = _BREAK.split(rest + part)
-            if (rest == b"" and part.endswith(b"\r")) and lines:
-                # The other half of the line break may be yet to come.
-                rest = lines.pop() + b"\r"
-            for line in lines:
-                if line:
-                    self._take(line, data)
-                elif data:
-                    yield b"\n".join(data)
-                    data.clear()
-
-    def _take(self, line: bytes, data: list[bytes]) -> None:
-        name, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        match name:
-            case b"data":
-                data.append(value)
-            case b"id" if b"\0" not in value:
-                self.last = value.decode(errors="replace")
-            case b"retry" if value.isdigit():
-                self.pause = min(int(value) / 1000, _LONGEST_PAUSE)
+        return {**passed, b"accept-encoding": b"identity", **self._headers}
 
 
 def _require_same(request: Request, message: Message, call: Call | None) -> None:
-    """Refuse headers that say something else than the message: servers may go by either.
+    """Refuse headers that differ from the message: a server may go by either.
 
     Raises:
-        BadMessage: They do.
+        BadMessage: A header differs.
     """
-    method = request.headers.get("mcp-method")
-    if method is not None and method != message.value.get("method"):
+    methods, names = map(request.headers.getlist, ("mcp-method", "mcp-name"))
+    if any(one != message.value.get("method") for one in methods):
         raise BadMessage("Mcp-Method is not the method of the message.", id_=message.id)
-    name = request.headers.get("mcp-name")
-    if call is None or name is None:
-        return
+    if call is not None and any(_decoded(one) != call.tool for one in names):
+        raise BadMessage("Mcp-Name is not the tool of the message.", id_=message.id)
+
+
+def _decoded(name: str) -> str:
+    """Return the name in a header, which is plain text, or base64 if it is not ASCII."""
     if (encoded := _ENCODED.fullmatch(name)) is not None:
         with suppress(binascii.Error, UnicodeDecodeError):
-            name = base64.b64decode(encoded[1], validate=True).decode()
-    if name != call.tool:
-        raise BadMessage("Mcp-Name is not the tool of the message.", id_=message.id)
+            return base64.b64decode(encoded[1], validate=True).decode()
+    return name
+
+
+def server_client() -> httpx.AsyncClient:
+    """Return the HTTP client for a server; it has no limit of connections, for open streams."""
+    return httpx.AsyncClient(limits=httpx.Limits())
 
 
 def make_app(gate: Gate) -> Starlette:

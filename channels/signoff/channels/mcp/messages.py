@@ -1,7 +1,7 @@
-"""Messages of the Model Context Protocol: JSON-RPC, read strictly and passed on as they stand.
+"""Messages of the Model Context Protocol: JSON-RPC, read strictly and passed on unchanged.
 
-What the gate has judged is what the server reads: a message with a key twice is refused, since two
-parsers may read two messages in it, and so is whatever a server could take for several lines.
+The server must read the message that the gate has judged. A message with a duplicate key is
+refused, because two parsers may read it differently, and a message is passed on as one line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from signoff.channels.aap.faults import Fault
 CALL: Final = "tools/call"
 INVALID_REQUEST: Final = -32600
 INVALID_PARAMS: Final = -32602
-INTERNAL_ERROR: Final = -32603
 
 _LONGEST_NAME: Final = 256
 # Valid outside of strings, or escaped in them: the text means the same on one line.
@@ -41,7 +40,7 @@ class BadMessage(Exception):
 
     Attributes:
         code: The code of the error in JSON-RPC.
-        id: The id of the request, None where it has none.
+        id: The id of the request, None if it has none.
     """
 
     def __init__(self, problem: str, *, code: int = INVALID_REQUEST, id_: Id | None = None) -> None:
@@ -55,8 +54,8 @@ class Message:
     """A message.
 
     Attributes:
-        text: It, on one line.
-        value: What it says; fractions are decimals.
+        text: The message, on one line.
+        value: The parsed message; fractions are decimals.
     """
 
     text: str
@@ -70,8 +69,8 @@ class Message:
 
     @property
     def id(self) -> Id | None:
-        """The id, None where it has none that can be answered."""
-        return _id_of(self.value.get("id"))
+        """The id, None if it has none that can be answered."""
+        return id_of(self.value.get("id"))
 
     @property
     def is_response(self) -> bool:
@@ -79,7 +78,7 @@ class Message:
         return "method" not in self.value
 
     def answer(self) -> Answer:
-        """Return what a response says."""
+        """Return the answer in a response."""
         parts = wire.members(self.text.encode())
         kind = "error" if "error" in parts else "result"
         return Answer(kind, parts.get(kind, "{}"))
@@ -87,12 +86,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request is answered.
+    """The answer to a request.
 
     Attributes:
         kind: ``result`` or ``error``.
         text: The member of this name, as JSON.
-        receipt: What is to be given to `Calls.delivered` once the client has it, "" for nothing.
+        receipt: Passed to `Calls.delivered` once the client has the answer, "" for nothing.
     """
 
     kind: str
@@ -106,7 +105,7 @@ class Answer:
 
     @property
     def value(self) -> dict[str, Any]:
-        """What it says; fractions are decimals. What cannot be read says nothing."""
+        """The parsed answer; fractions are decimals. An unreadable one is empty."""
         try:
             found = wire.loads(self.text.encode())
         except Fault:
@@ -151,12 +150,12 @@ class Call:
 
     @property
     def token(self) -> Id | None:
-        """The token under which the client wants to hear of progress, None where it does not."""
-        return _id_of(self.meta.get("progressToken"))
+        """The progress token of the client, None if it wants no progress."""
+        return id_of(self.meta.get("progressToken"))
 
     @property
     def answers_input(self) -> bool:
-        """Whether the client itself answers what the server asks for: it says so, or does."""
+        """Whether the client itself answers questions of the server: it says so, or does."""
         declared = self.meta.get(_CAPABILITIES)
         able = isinstance(declared, dict) and "elicitation" in declared
         return able or "inputResponses" in self.params or "requestState" in self.params
@@ -190,7 +189,7 @@ def read(data: bytes) -> Message:
     """Return a message.
 
     Raises:
-        BadMessage: It is none, or several.
+        BadMessage: It is not a message, or several.
     """
     try:
         value = wire.loads(data)
@@ -203,19 +202,24 @@ def read(data: bytes) -> Message:
 
 
 def id_in(data: bytes) -> Id | None:
-    """Return the id in a message that `read` refuses, None where there is none."""
+    """Return the id in a message that `read` refuses, None if there is none."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return _id_of(value.get("id")) if isinstance(value, dict) else None
+    return id_of(value.get("id")) if isinstance(value, dict) else None
+
+
+def id_of(value: object) -> Id | None:
+    """Return a value if it is an id, None otherwise."""
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def call_of(message: Message) -> Call | None:
-    """Return the call that a message asks for, None where it asks for something else.
+    """Return the call in a message, None if it has another method.
 
     Raises:
-        BadMessage: It asks for one in a form that is not the protocol's.
+        BadMessage: The call does not have the form of the protocol.
     """
     if message.value.get("method") != CALL:
         return None
@@ -229,7 +233,7 @@ def call_of(message: Message) -> Call | None:
     if not isinstance(tool, str) or not 0 < len(tool) <= _LONGEST_NAME or not tool.isprintable():
         raise BadMessage("A tools/call needs the name of a tool.", code=INVALID_PARAMS, id_=id_)
     if not isinstance(arguments, dict | None):
-        raise BadMessage("arguments is an object.", code=INVALID_PARAMS, id_=id_)
+        raise BadMessage("The arguments have to be an object.", code=INVALID_PARAMS, id_=id_)
     raw = wire.members(wire.members(message.text.encode())["params"].encode())
     shown = {name: wire.shown(one) for name, one in (arguments or {}).items()}
     return Call(id_, tool, shown, raw, meta if isinstance(meta, dict) else {})
@@ -251,16 +255,12 @@ def progress_line(token: Id, count: int, text: str) -> str:
 
     Args:
         token: The token of the client.
-        count: Of those sent so far.
-        text: What it waits for.
+        count: How many have been sent.
+        text: What the call waits for.
     """
     # Progress has to grow, and the server's own begins when the call does.
     params = {"progressToken": token, "progress": count / 1_000_000, "message": text}
     return json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-
-
-def _id_of(value: object) -> Id | None:
-    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def _object(members: Mapping[str, str]) -> str:

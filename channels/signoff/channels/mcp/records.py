@@ -1,4 +1,4 @@
-"""What the gate knows of a call beside its approvals, until the client has its answer."""
+"""The record of a call, which is kept beside its approvals until the client has the answer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
+from signoff.broker.ledger.records import legible
 from signoff.channels.mcp.messages import Answer, Call
 from signoff.core.approvals.moves import Actor
-from signoff.core.base.errors import RecordUnreadable
-from signoff.core.base.model import Value, read_stored, stored_json
+from signoff.core.base.model import Value, stored_json
 from signoff.core.payloads.digest import digest
 
 CHANNEL: Final = "mcp"
-"""How the moves of the gate come, in the audit."""
+"""The channel of the moves of the gate, in the audit."""
 
 KEPT: Final = timedelta(days=31)
-"""How long a call is known that nobody asks about again: longer than it can be decided."""
+"""How long a call is kept if the client does not come back: longer than it can be pending."""
 
 _KEY: Final = "mcp:"
 
@@ -32,11 +32,11 @@ class Caller:
     """A client, and the server that it calls.
 
     Attributes:
-        app: What policies and grants name it by.
+        app: The name of the client in policies and grants.
         user: The requester, who never decides.
-        session: The same call of one session is one call.
-        server: What policies name the server by.
-        token: The id of the API token that proves who it is, "" where none does.
+        session: Equal calls in one session are one call.
+        server: The name of the server in policies.
+        token: The id of the API token that authenticates it, "" if there is none.
     """
 
     app: str
@@ -55,7 +55,7 @@ class Caller:
         return f"{self.server}.{call.tool}"
 
     def key(self, call: Call) -> str:
-        """Return what is the same for the same call.
+        """Return the key of a call, which is the same for equal calls.
 
         Raises:
             NotCanonical: The arguments have no digest.
@@ -69,9 +69,9 @@ class Record(Value):
 
     Attributes:
         approval: The id of the approval that lets it run.
-        inputs: The ids of the approvals that ask for what the server wants to know, by the names
-            that it gives them.
-        state: What the server wants to be given back (JSON), "" for nothing.
+        inputs: The ids of the approvals that ask the questions of the server, by the names of the
+            questions.
+        state: The state that the server wants back (JSON), "" for none.
         kind: See `Answer`.
         answer: The answer (JSON), "" until the call has run.
         version: Counts the commits.
@@ -94,28 +94,25 @@ class Record(Value):
         return Answer(self.kind, self.answer, receipt_of(key, self))
 
 
-_RECORD: Final = TypeAdapter(Record)
+_RECORD: Final = TypeAdapter[Record | None](Record)
 
 
 def receipt_of(key: str, record: Record) -> str:
-    """Return what releases a record as it stands; see `delivered`."""
+    """Return what releases this version of a record; see `Calls.delivered`."""
     return f"{record.version}:{key}"
 
 
 async def load(ledger: Ledger, key: str) -> Record | None:
-    """Return the record of a call, None where none is under way.
+    """Return the record of a call, None if there is none.
 
     Raises:
         RecordUnreadable: It does not hold what this version can read.
     """
-    found = await ledger.raw(_KEY + key)
-    if found is None:
+    stored = await ledger.raw(_KEY + key)
+    found = legible(_RECORD, _KEY + key, stored, None)
+    if stored is None or found is None:
         return None
-    version, text = found
-    try:
-        return read_stored(_RECORD, text).model_copy(update={"version": version})
-    except ValidationError as error:
-        raise RecordUnreadable(_KEY + key, str(error)) from error
+    return found.model_copy(update={"version": stored[0]})
 
 
 def put(change: Change, key: str, record: Record, *, was: Record | None) -> Change:

@@ -35,7 +35,7 @@ class Pipe:
     Args:
         calls: Asks about calls.
         caller: The client.
-        read: Where the client writes.
+        read: What the client writes.
         write: Writes to the client.
         command: Starts the server: program and arguments.
         env: The environment of the server.
@@ -54,7 +54,7 @@ class Pipe:
         self._calls = calls
         self._caller = caller
         self._read = read
-        self._write_line = write
+        self._write = write
         self._command = command
         self._env = env
         # No client can guess the ids under which calls go to the server.
@@ -66,7 +66,7 @@ class Pipe:
         self._stopped = asyncio.Event()
 
     def stop(self) -> None:
-        """End as if the client had."""
+        """End as if the client had ended."""
         self._stopped.set()
 
     async def run(self) -> int:
@@ -93,6 +93,18 @@ class Pipe:
             await self._end(sides, server)
         return server.returncode or 0
 
+    async def _write_line(self, line: str) -> bool:
+        """Write a line to the client, and return whether it was taken.
+
+        A client that does not read any more has ended.
+        """
+        try:
+            await self._write(line)
+        except ConnectionError:
+            self.stop()
+            return False
+        return True
+
     async def _stopping(self) -> None:
         await self._stopped.wait()
 
@@ -114,11 +126,12 @@ class Pipe:
         for one in sides:
             one.cancel()
         self._lose()
-        # A call that has just been answered notes it; nobody waits for a decision any more.
+        # Calls that have just been answered are recorded; waiting for decisions ends.
         self._calls.close()
         asked = [*self._asked.values()]
         if asked:
             await asyncio.wait(asked, timeout=_ENDS_WITHIN)
+        await self._calls.ended()
         for one in asked:
             one.cancel()
         await asyncio.gather(*sides, *asked, return_exceptions=True)
@@ -145,9 +158,8 @@ class Pipe:
     async def _pass_on(self, message: Message) -> None:
         if message.method == _CANCELLED:
             params = message.value.get("params")
-            id_ = params.get("requestId") if isinstance(params, dict) else None
-            task = self._asked.pop(id_, None) if isinstance(id_, str | int) else None
-            if task is not None and isinstance(id_, str | int):
+            id_ = messages.id_of(params.get("requestId")) if isinstance(params, dict) else None
+            if id_ is not None and (task := self._asked.pop(id_, None)) is not None:
                 # Its approval stays: made again, the call goes on with it.
                 task.cancel()
                 await self._cancel(self._forwarded.get(id_))
@@ -186,8 +198,8 @@ class Pipe:
 
         try:
             answer = await self._calls.answer_always(self._caller, call, send, tell)
-            await self._write_line(answer.line(call.id))
-            await self._calls.delivered(answer)
+            if await self._write_line(answer.line(call.id)):
+                await self._calls.delivered(answer)
         finally:
             if self._asked.get(call.id) is asyncio.current_task():
                 del self._asked[call.id]
@@ -219,7 +231,7 @@ class Pipe:
             self._lose()
 
     def _take(self, line: bytes) -> bool:
-        """Take the answer to a call of the gate; say whether a line of the server is one."""
+        """Take a line of the server; return whether it answers a call of the gate."""
         answer = None
         try:
             message = messages.read(line)
@@ -228,7 +240,8 @@ class Pipe:
             id_ = messages.id_in(line)
         sent = self._sent.get(id_) if id_ is not None else None
         if sent is None:
-            return False
+            # An answer to one of our ids is too late: the client has cancelled the call.
+            return isinstance(id_, str) and id_.startswith(self._mark)
         if not sent.done():
             if answer is not None:
                 sent.set_result(answer)
@@ -243,7 +256,7 @@ class Pipe:
 
 
 async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield the lines of a stream that are not blank; one that is too long ends it."""
+    """Yield the lines of a stream that are not blank; a line that is too long ends the stream."""
     while True:
         try:
             line = await reader.readuntil(b"\n")

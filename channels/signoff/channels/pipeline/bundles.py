@@ -1,7 +1,7 @@
 """Bundles: many cards for one person or place within minutes become one message that lists them.
 
-Each approval of a bundle stays one of its own: it is delivered and refused with the bundle, and is
-decided on its page. Nothing in a bundle decides, and neither does an answer to one.
+Each approval of a bundle stays separate: it is delivered or refused with the bundle, and decided
+on its page. Neither a bundle nor an answer to one decides anything.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from signoff.broker.directory.roster import Roster
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.limits.throttle import Rule, Throttle, hashed
@@ -47,9 +48,14 @@ from signoff.channels.pipeline.results import deliver_each, refuse, tried_again
 from signoff.channels.words import phrases
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
-from signoff.core.base.errors import Conflict, LeaseLost, LedgerError
+from signoff.core.base.errors import (
+    ApprovalNotFound,
+    Conflict,
+    LeaseLost,
+    LedgerError,
+    RecordUnreadable,
+)
 from signoff.core.cards.card import Card, card
-from signoff.core.directory.people import Directory
 from signoff.core.routing.quiet_hours import is_urgent, least_left
 
 log = structlog.get_logger(__name__)
@@ -58,7 +64,7 @@ MOST: Final = 30
 """How many approvals one message lists. Each has a block of its own in Slack, which takes 50."""
 
 KEPT: Final = timedelta(days=60) + GRACE
-"""How long it is known what a bundle lists."""
+"""How long the list of a bundle is kept."""
 
 _ID: Final = "bn_"
 
@@ -67,8 +73,7 @@ class Bundling(NamedTuple):
     """When several cards become one message.
 
     Attributes:
-        over: How many cards a person or place gets one by one within that time; 0 for any
-            number.
+        over: How many single cards a person or place gets within that time; 0 for any number.
         within: The time.
     """
 
@@ -82,13 +87,8 @@ def bundle_id(items: Collection[str]) -> str:
     return _ID + base64.b32encode(hashlib.sha256(text.encode()).digest()[:10]).decode().lower()
 
 
-def is_bundle(name: str) -> bool:
-    """Say whether this is the id of a bundle, and not that of an approval."""
-    return name.startswith(_ID)
-
-
 class Known(NamedTuple):
-    """What is kept of a bundle: who got it, where, and what it lists."""
+    """The record of a bundle: who got it, where, and what it lists."""
 
     person: str
     channel: str
@@ -97,7 +97,7 @@ class Known(NamedTuple):
 
 
 async def find_bundle(ledger: Ledger, bundle: str) -> Known | None:
-    """Return what a bundle lists; None where there is none of this id, or it is long over.
+    """Return the record of a bundle, None if there is none or it is gone.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -122,10 +122,10 @@ Ready = tuple[Item, Message, Approval]
 
 @dataclass(slots=True)
 class Gathered:
-    """What became of deliveries that could have gone out one by one.
+    """The deliveries that do not go out as single messages now.
 
     Attributes:
-        later: The seconds after which they are sent with others, by the ids of their items.
+        later: Seconds until they are sent with others, by the ids of their items.
         gone: The ids of items that are part of a bundle now.
     """
 
@@ -142,7 +142,7 @@ class Gathering:
     """Makes bundles of the deliveries of one channel.
 
     Args:
-        ledger: Where the deliveries are counted and kept.
+        ledger: The ledger, which counts and keeps the deliveries.
         channel: The name of the channel.
         pages: The pages that bundles link to; without them nothing is bundled.
         bundling: When; None for never.
@@ -206,7 +206,7 @@ class Gathering:
                 found.gone |= {item.id for item, _, _ in part}
 
     async def _bundled(self, person: str, kind: BundleKind, group: Sequence[Ready]) -> bool:
-        """Put deliveries into one bundle, in one commit; return whether they are none any more."""
+        """Put deliveries into one bundle, in one commit; return whether they are done."""
         bundle = bundle_id([item.id for item, _, _ in group])
         listed = tuple(Listed(approval=one.id, level_key=one.level_key) for _, _, one in group)
         address = group[0][1].address
@@ -222,7 +222,7 @@ class Gathering:
         try:
             await self._ledger.commit(change)
         except LeaseLost as error:
-            # Somebody else has them by now, and those that are still ours come back.
+            # Another process has some of them; the others come back when their lease ends.
             log.info("bundle.lease_lost", bundle=bundle, error=str(error))
         except Conflict as error:
             log.warning("bundle.not_made", bundle=bundle, error=str(error))
@@ -233,9 +233,9 @@ class Gathering:
 
 
 def _kind_of(item: Item) -> BundleKind | None:
-    """Return in what kind of bundle a delivery can be, None for none.
+    """Return the kind of bundle that a delivery fits into, None if it goes alone.
 
-    What was tried before may have been delivered alone, and whose turn it was to go alone goes so.
+    A delivery that was tried before may have arrived as a single message.
     """
     if item.attempts > 1 or _decided(item) is Decided.ALONE:
         return None
@@ -253,7 +253,7 @@ def _decided(item: Item) -> Decided:
 
 
 def _may_wait(one: Ready, now: datetime, seconds: float) -> bool:
-    """Say whether enough time is left for an answer once a card has waited for others."""
+    """Return whether enough time is left for an answer after a card has waited for others."""
     approval = one[2]
     later = now + timedelta(seconds=seconds)
     return approval.deadline is None or approval.deadline - later >= least_left(approval)
@@ -265,7 +265,7 @@ class BundleDelivery:
     Args:
         ledger: The ledger.
         channel: The channel.
-        directory: The people.
+        roster: The people. The caller refreshes it.
         inbox: The pages that bundles link to.
         pushes: Notifies people on their devices as well.
     """
@@ -275,13 +275,13 @@ class BundleDelivery:
         ledger: Ledger,
         channel: Channel,
         *,
-        directory: Directory,
+        roster: Roster,
         inbox: Pages | None,
         pushes: Pushes,
     ) -> None:
         self._ledger = ledger
         self._channel = channel
-        self._directory = directory
+        self._roster = roster
         self._inbox = inbox
         self._pushes = pushes
 
@@ -318,7 +318,7 @@ class BundleDelivery:
                 await self._committed(item, result)
 
     async def _message(self, item: Item, now: datetime) -> Message | None:
-        """Return what to deliver; None where nothing it lists waits for the person any more."""
+        """Return the message, None if no listed approval waits for the person any more."""
         work = _of(item)
         if isinstance(work, SendBundle):
             address, listed = work.address, work.listed
@@ -357,15 +357,20 @@ class BundleDelivery:
         )
 
     async def _read(self, approval_id: str) -> Approval | None:
-        """Return an approval; one that cannot be read keeps the others from nothing."""
+        """Return an approval, None if it is missing or unreadable: the others are still listed.
+
+        Raises:
+            LedgerUnavailable: Redis cannot be reached.
+        """
         try:
-            return legible((await read_each(self._ledger, [approval_id]))[approval_id])
-        except (LedgerError, ValueError) as error:
+            found, _ = await read_each(self._ledger, [approval_id])
+            return legible(found[approval_id])
+        except (ApprovalNotFound, RecordUnreadable) as error:
             log.warning("bundle.unreadable", approval=approval_id, error=str(error))
             return None
 
     def _about(self, work: BundleWork, address: str, now: datetime) -> Message:
-        person = self._directory.get(work.person)
+        person = self._roster.directory.get(work.person)
         return Message(
             id="",
             kind=Kind.BUNDLE,
@@ -374,11 +379,11 @@ class BundleDelivery:
             name=person.shown if person else work.person,
             address=address,
             at=now,
-            zone=self._directory.zone_of(work.person),
+            zone=self._roster.directory.zone_of(work.person),
         )
 
     def _waits(self, work: BundleWork, listed: Listed, approval: Approval) -> bool:
-        """Say whether an approval waits for the recipient of the bundle."""
+        """Return whether an approval waits for the recipient of the bundle."""
         asked = _asked(work, approval)
         if (
             approval.state is not State.PENDING
@@ -389,12 +394,12 @@ class BundleDelivery:
         return asked.is_for(approval.approvers, approval.level_key)
 
     def _entry(self, approval: Approval, *, waits: bool) -> Entry:
-        shape = card(approval, self._directory)
+        shape = card(approval, self._roster.directory)
         ended = approval.state is not State.PENDING
-        outcome = approval.outcome(self._directory) if ended else "went on to others"
+        outcome = approval.outcome(self._roster.directory) if ended else "went on to others"
         return Entry(
             title=shape.title,
-            # A title that the policy has made names who asks.
+            # A title from the policy names the requester.
             requester="" if shape.titled else shape.requester,
             deadline=approval.deadline,
             link=self._inbox.link_to(approval.id) if self._inbox is not None else "",
@@ -468,7 +473,7 @@ def _note(
 
 
 def blank(bundle: str) -> Card:
-    """Return the card of a message that is about several approvals, and so about none."""
+    """Return the empty card of a message that is about several approvals."""
     return Card(
         approval=bundle,
         title="",
@@ -497,13 +502,13 @@ def _asked(work: BundleWork, approval: Approval) -> Asked | None:
 
 
 def _receipt(work: BundleWork, approval: Approval) -> str:
-    """Return what the channel calls the bundle, as one of its approvals knows it."""
+    """Return the receipt of the bundle in one of its approvals, "" if it has another one."""
     asked = _asked(work, approval)
     return asked.receipt if asked is not None and asked.bundle == work.bundle else ""
 
 
 def _latest(items: Sequence[Item]) -> frozenset[str]:
-    """Return the ids of the items to do: of several updates of one bundle the last one."""
+    """Return the ids of the items to do: of several updates of one bundle, only the last."""
     last: dict[tuple[str, ...], str] = {}
     for item in items:
         work = _of(item)

@@ -41,6 +41,7 @@ from signoff.channels.pipeline.informing import (
     waits_for_result,
 )
 from signoff.channels.pipeline.outbox import (
+    BATCH,
     approval_of,
     commit_each,
     dead_letter,
@@ -74,7 +75,7 @@ from signoff.channels.words.messages import Words, is_shown_to
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, Shown, State
 from signoff.core.approvals.milestones import Milestone, is_over
-from signoff.core.cards.card import Row, card
+from signoff.core.cards.card import Card, Row, card
 from signoff.core.directory.people import Directory
 
 log = structlog.get_logger(__name__)
@@ -93,10 +94,10 @@ class Delivery:
         channel: The channel.
         directory: The people.
         inbox: The page that messages link to, if there is one.
-        roster: Knows who is away by now; without one those of the directory count.
+        roster: The people with their absences, and what is frozen; by default a new one.
         bundling: When several cards become one message; None for never.
-        notifications: How people are told who do not decide.
-        subscribed: Who is notified on a device as well; None for nobody.
+        notifications: How people who do not decide are told.
+        subscribed: Returns who is notified on a device too; None for nobody.
     """
 
     def __init__(
@@ -113,19 +114,18 @@ class Delivery:
     ) -> None:
         self._ledger = ledger
         self._channel = channel
-        self._directory = directory
+        self._roster = roster or Roster(ledger, directory)
         self._inbox = inbox
-        self._roster = roster
-        self._has_quiet_hours = any(one.quiet_hours for one in directory)
         self._rewrites = isinstance(channel, Rewriting) and channel.rewrites
         can_list = isinstance(channel, Bundles) and channel.bundles
         pages = inbox if bundling is not None and can_list else None
         self._gathering = Gathering(ledger, channel.name, pages, bundling)
         self._pushes = Pushes(subscribed)
         self._bundles = BundleDelivery(
-            ledger, channel, directory=directory, inbox=inbox, pushes=self._pushes
+            ledger, channel, roster=self._roster, inbox=inbox, pushes=self._pushes
         )
         self._notifications = notifications or Notifications()
+        self._shapes: dict[str, tuple[Approval, Directory, Card]] = {}
 
     @property
     def name(self) -> str:
@@ -133,9 +133,9 @@ class Delivery:
         return self._channel.name
 
     @property
-    def _people(self) -> Directory:
-        """The people, with who is away by now."""
-        return self._roster.directory if self._roster is not None else self._directory
+    def _directory(self) -> Directory:
+        """The people with their present absences, and what is frozen."""
+        return self._roster.directory
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -148,17 +148,17 @@ class Delivery:
     async def work(self, items: Sequence[Item]) -> None:
         """Deliver leased items, each in its own commit.
 
-        A process that dies in between delivers some of them again: the same messages, under the
-        same names.
+        If a process dies in between, some of them are delivered again: the same messages, with
+        the same ids.
         """
+        await self._roster.refresh()
         lists = [item for item in items if isinstance(work_of(item), BundleWork)]
         if lists:
             await self._bundles.work(lists)
-            items = [item for item in items if item not in lists]
-        if self._roster is not None and self._has_quiet_hours:
-            await self._roster.refresh()
-        approvals = await read_each(self._ledger, [approval_of(item) for item in items])
-        now = await self._ledger.now()
+            items = [item for item in items if not isinstance(work_of(item), BundleWork)]
+        if not items:
+            return
+        approvals, now = await read_each(self._ledger, [approval_of(item) for item in items])
         messages: dict[str, Message] = {}
         failed: dict[str, Exception] = {}
         waits: dict[str, float] = {}
@@ -217,7 +217,7 @@ class Delivery:
     async def _recall(
         self, messages: dict[str, Message], approvals: Mapping[str, Approval | Exception]
     ) -> None:
-        """Put into open cards what their readers have decided about requests like them."""
+        """Add the earlier decisions of their readers about similar requests to open cards."""
         names = [name for name, one in messages.items() if one.kind in {Kind.CARD, Kind.UPDATE}]
         wanted = [(messages[name].person, legible(approvals[name])) for name in names]
         for name, found in zip(names, await count_similar(self._ledger, wanted), strict=True):
@@ -230,7 +230,7 @@ class Delivery:
         results: Mapping[str, Result],
         approvals: Mapping[str, Approval | Exception],
     ) -> dict[str, frozenset[str]]:
-        """Return by delivery who is notified on a device, of those whom it has reached."""
+        """Return for each delivery which of its recipients are notified on a device."""
         asks: dict[str, Sequence[str]] = {}
         for item in items:
             if not isinstance(results.get(item.id), Delivered):
@@ -243,13 +243,13 @@ class Delivery:
         return {name: wanted.intersection(people) for name, people in asks.items()}
 
     def _waits(self, item: Item, approval: Approval, now: datetime) -> float:
-        """Return how many seconds something waits for what shall be told together with it."""
+        """Return the seconds that a message waits for the result it is to be sent with."""
         return waits_for_result(
             _delivery(item), approval, self._notifications, now=now
         ).total_seconds()
 
     def _message(self, item: Item, approval: Approval, now: datetime) -> Message | None:
-        """Return what to deliver, None for what need not be, or not yet."""
+        """Return the message to deliver, None if there is none, or not yet."""
         work = _delivery(item)
         asked = self._asked(work, approval)
         if isinstance(work, Notice) and work.address:
@@ -261,9 +261,9 @@ class Delivery:
         if words is None:
             return None
         person = self._directory.get(asked.person)
-        shape, link = card(approval, self._directory), ""
+        shape, link = self._card(approval), ""
         if not is_shown_to(approval, asked.person, self._directory):
-            # The call may be a secret from somebody who only got hold of a token.
+            # The reader may only have got hold of a token, and must not see the call.
             shape = shape.bare.model_copy(update={"rows": _NOT_SHOWN})
         elif self._inbox is not None and (
             approval.state is State.PENDING or isinstance(work, SendStatus)
@@ -295,10 +295,21 @@ class Delivery:
             return replace(message, token=work.token, reply_to=work.reply_to, offers=work.offers)
         return message
 
+    def _card(self, approval: Approval) -> Card:
+        """Return the card of an approval. It is kept: all recipients get the same one."""
+        people = self._directory
+        before, among, shape = self._shapes.pop(approval.id, (None, None, None))
+        if shape is None or before is not approval or among is not people:
+            shape = card(approval, people)
+        self._shapes[approval.id] = approval, people, shape
+        if len(self._shapes) > 2 * BATCH:
+            del self._shapes[next(iter(self._shapes))]
+        return shape
+
     def _words(
         self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
     ) -> Words | None:
-        """Return what a message says besides its card, None where it is not to be delivered."""
+        """Return the text of a message besides its card, None if it is not to be delivered."""
         if self._is_needless(work, approval, asked, now):
             return None
         match work:
@@ -329,22 +340,22 @@ class Delivery:
     def _is_needless(
         self, work: DeliveryWork, approval: Approval, asked: Asked, now: datetime
     ) -> bool:
-        """Say whether nobody has to be told something any more, or is told it elsewhere."""
+        """Return whether a message is not needed any more, or is told in another one."""
         match work:
             case UpdateCard() | CloseCard() | CloseLevel() | ReportResult() if asked.bundle:
-                # The page says how each of them ended; so many messages would be too many.
+                # A message for each of them would be too many; the page says how each ended.
                 return True
             case SendReminder(level_key=level_key):
                 here = approval.state is State.PENDING and level_key == approval.level_key
                 awaited = not asked.person or asked.person in approval.ballot.awaited
-                fresh = comes_with_card(work, approval, asked, self._people, now)
+                fresh = comes_with_card(work, approval, asked, self._directory, now)
                 return fresh or not (here and awaited)
         return is_reported(work, approval)
 
     def _closing(self, work: Closing, approval: Approval, asked: Asked) -> Words | None:
         match work:
             case CloseLevel(level_key=level_key) if level_key != asked.level_key:
-                # Who was asked anew since has another card, which is not that of an earlier level.
+                # This person was asked again, and has the card of a later level.
                 return None
             case CloseLevel() if approval.state is State.PENDING:
                 return phrases.went_on(approval, self._directory, asked.level_key, asked.person)
@@ -363,7 +374,8 @@ class Delivery:
         known = self._directory.get(work.person)
         if known is None or not isinstance(work, Notice) or work.address:
             return None
-        # Who was not asked is told under the address that we know, never under one of a mail.
+        # People who were not asked are told at their address in the directory, never at the
+        # sender of a mail.
         name = self._channel.name
         return Asked(person=known.id, channel=name, address=address_of(known, name))
 
@@ -372,14 +384,14 @@ class Delivery:
         work = _delivery(item)
         asked = self._asked(work, approval)
         if asked is None or item.attempts - 1 > work.failed:
-            # What may be delivered already is not begun anew later.
+            # It may be delivered already: it is finished now, and not hours later.
             return None
         return delivery_held_until(
-            work, approval, asked, self._people, now=now, rewrites=self._rewrites
+            work, approval, asked, self._directory, now=now, rewrites=self._rewrites
         )
 
     def _hold(self, item: Item, approval: Approval, until: datetime, now: datetime) -> Change:
-        """Put a message back until somebody works; the audit is told once of a card."""
+        """Put a message back until its recipient works; the audit notes a card once."""
         work = _delivery(item)
         asked = self._asked(work, approval)
         if asked is None or is_spared(work, approval, asked, until):
@@ -400,13 +412,13 @@ class Delivery:
             return self._close_in_bundle(item, work, asked)
         wait = isinstance(work, Closing) and asked is not None and not (asked.problem or told)
         if wait and item.attempts <= PATIENCE:
-            # Its card may be on its way this moment; its recipient should get both.
+            # Its card may be under way; the recipient should get both.
             return Change().retry(item, after=float(2 ** (item.attempts - 1)))
         log.info("delivery.dropped", item=item.id, approval=approval.id)
         return Change().ack(item)
 
     def _close_in_bundle(self, item: Item, work: DeliveryWork, asked: Asked) -> Change:
-        """See to it that the bundle which lists an approval says how it ended."""
+        """Update the bundle that lists an approval with the outcome."""
         change = Change().ack(item)
         if self._rewrites:
             update = UpdateBundle(
@@ -428,7 +440,7 @@ class Delivery:
             result = again
         change = Change().ack(item)
         asked = self._asked(work, approval)
-        # A card of an earlier level says nothing about the one that was asked for since.
+        # The result of an earlier level's card is not that of the present card.
         is_card = (
             isinstance(work, SendCard) and asked is not None and asked.level_key == work.level_key
         )
@@ -467,9 +479,9 @@ class Delivery:
     def _settled(
         self, change: Change, item: Item, work: UpdateCard, approval: Approval, sent: Message
     ) -> None:
-        """See to it that a card ends up as things stand, whatever happened while it was written.
+        """Write a card once more if the approval changed while the card was written.
 
-        Others may have written it meanwhile, and Slack promises no order.
+        Another process may have written it meanwhile, and Slack promises no order.
         """
         card_of = {"channel": work.channel, "approval": work.approval, "person": work.person}
         if approval.state is not State.PENDING:
@@ -483,7 +495,7 @@ class Delivery:
 
 
 def _spare(items: Sequence[Item]) -> frozenset[str]:
-    """Return the ids of those updates of a card that another one in the batch makes needless."""
+    """Return the ids of the updates that a later update of the same card replaces."""
     works = {item.id: work_of(item) for item in items}
     updates = {name: work for name, work in works.items() if isinstance(work, UpdateCard)}
     kept = {(one.approval, one.person, one.level_key): name for name, one in updates.items()}
@@ -493,7 +505,7 @@ def _spare(items: Sequence[Item]) -> frozenset[str]:
 def _delivery(item: Item) -> DeliveryWork:
     work = item.work
     if not isinstance(work, DeliveryWork):
-        raise TypeError(f"{work.work} is nothing that a channel delivers")
+        raise TypeError(f"{work.work} is not a delivery")
     return work
 
 
@@ -520,13 +532,13 @@ def _failed(work: DeliveryWork) -> bool:
 
 
 def _possible(example: str, asked: Asked, approval: Approval) -> str:
-    """Return an answer that would be taken: a no, where the card does not show all of the call."""
+    """Return an example of a valid answer: a no if the card does not show the whole call."""
     cut = asked.shown is Shown.CUT and not approval.in_two_steps
     return phrases.EXAMPLE_OF_NO if cut and example else example
 
 
 def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -> bool:
-    """Say whether a card is still to be sent: it is not settled, and did not go on to others."""
+    """Return whether a card is still to be sent: the approval is pending and asks this person."""
     may = asked.is_for(approval.approvers, approval.level_key)
     return approval.state is State.PENDING and may and work.level_key == asked.level_key
 
@@ -534,7 +546,7 @@ def _asks_still(work: SendCard | UpdateCard, approval: Approval, asked: Asked) -
 def _not_informed(
     change: Change, approval: Approval, work: SendStatus, reason: str, *, now: datetime
 ) -> None:
-    """Add to a change that a channel cannot tell somebody who does not decide."""
+    """Add to a change that a channel could not tell a person who does not decide."""
     event = deliveries.informed(
         approval, work.person, work.channel, work.milestone, now=now, problem=reason
     )

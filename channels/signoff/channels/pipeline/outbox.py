@@ -1,19 +1,19 @@
-"""Working through a stage's outbox: drain it, commit the items one by one, give up visibly."""
+"""Draining the outbox of a stage: commit the items one by one, and give up visibly."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
 import structlog
 
 from signoff.broker.ledger.change import Change, Item
-from signoff.broker.ledger.ledger import Ledger, read_approval
+from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.work import Work
 from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import (
@@ -29,19 +29,18 @@ log = structlog.get_logger(__name__)
 
 BATCH: Final = 100
 LEASE: Final = 10.0
-"""Seconds for which items are somebody's; what a dead process held waits no longer than that."""
+"""Seconds for which items are leased. The items of a dead process wait no longer than that."""
 
 MOST_ATTEMPTS: Final = 13
 """With `backoff`, about an hour."""
 
 _ROUNDS: Final = 20
 _POSTED_AT_ONCE: Final = 8
-
-_read: Final = lru_cache(maxsize=4 * BATCH)(read_approval)
-"""What the stages read comes several times: a batch is read again when it is committed."""
+AT_HAND: Final = 2
+"""How many batches of a stage a process does at once after routing; more wait in the outbox."""
 
 Worker = Callable[[Sequence[Item]], Awaitable[None]]
-"""Does the work of leased items; each is acknowledged, put back, or left to its lease."""
+"""Does the work of leased items. Each is acknowledged, put back, or left until its lease ends."""
 
 Build = Callable[[Item, Approval, datetime], Change]
 """Makes the change that does and acknowledges one item, from the approval as it stands."""
@@ -78,8 +77,8 @@ async def drain(ledger: Ledger, stage: str, work: Worker, *, lease: float = LEAS
 async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncIterator[None]:
     """Prolong the leases of items while the body works on them.
 
-    What is acknowledged on the way is no longer ours and is not prolonged; a lease that was lost
-    shows when the item is committed.
+    The lease of an acknowledged item is not prolonged. A lost lease shows when the item is
+    committed.
     """
 
     async def heartbeat() -> None:
@@ -102,28 +101,84 @@ async def kept(ledger: Ledger, items: Sequence[Item], *, lease: float) -> AsyncI
         beating.cancel()
 
 
-async def read_each(ledger: Ledger, ids: Sequence[str]) -> dict[str, Approval | Exception]:
-    """Return approvals by id; one that is missing or cannot be read stands as its error.
+class Hand:
+    """Does work in this process as soon as it is committed to the outboxes of some stages.
+
+    The items are in the outbox, leased, before the work begins: if this process dies, others get
+    them when the lease ends. The work needs no doorbell, and its items are not read again.
+
+    Args:
+        ledger: The ledger.
+        workers: The worker of each stage.
+    """
+
+    def __init__(self, ledger: Ledger, workers: Mapping[str, Worker]) -> None:
+        self._ledger = ledger
+        self._workers = workers
+        self._under_way: dict[str, set[asyncio.Task[None]]] = {one: set() for one in workers}
+
+    def lease(self, changes: Iterable[Change]) -> None:
+        """Ask for leases of the work that changes put into stages which are not busy."""
+        free = [one for one, tasks in self._under_way.items() if len(tasks) < AT_HAND]
+        token = secrets.token_hex(8)
+        for change in changes:
+            change.lease(free, token, lease=LEASE)
+
+    def take(self, items: Iterable[Item]) -> None:
+        """Begin leased work."""
+        by_stage: dict[str, list[Item]] = {}
+        for item in items:
+            by_stage.setdefault(item.stage, []).append(item)
+        for stage, batch in by_stage.items():
+            tasks = self._under_way[stage]
+            task = asyncio.create_task(self._do(stage, batch), name=f"hand {stage}")
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def _do(self, stage: str, items: Sequence[Item]) -> None:
+        try:
+            async with kept(self._ledger, items, lease=LEASE):
+                await self._workers[stage](items)
+        except LedgerError as error:
+            log.warning("stage.ledger_unavailable", stage=stage, error=str(error))
+        except Exception:
+            # The items come again when their lease ends, as in `drain`.
+            log.exception("stage.broken", stage=stage)
+
+    @asynccontextmanager
+    async def finishing(self) -> AsyncIterator[None]:
+        """After the body, wait for all work that is under way then."""
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(one for some in self._under_way.values() for one in some))
+
+
+async def read_each(
+    ledger: Ledger, ids: Sequence[str]
+) -> tuple[dict[str, Approval | Exception], datetime]:
+    """Return approvals by id, and the time; for an unreadable approval, its error.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     wanted = list(dict.fromkeys(ids))
     found: dict[str, Approval | Exception] = {}
-    records = await ledger.store.read([f"approval:{one}" for one in wanted])
+    records, now = await ledger.store.read_now([f"approval:{one}" for one in wanted])
     for approval_id, record in zip(wanted, records, strict=True):
         if record is None:
             found[approval_id] = ApprovalNotFound(approval_id)
             continue
         try:
-            found[approval_id] = _read(*record)
-        except ValueError as error:
+            # A batch is read again when it is committed, so it is kept parsed.
+            found[approval_id] = ledger.recent.approval(approval_id, record)
+        except RecordUnreadable as error:
             found[approval_id] = error
-    return found
+    return found, now
 
 
 def legible(approval: Approval | Exception) -> Approval:
-    """Return an approval that `read_each` brought, or raise the error that stands in its place."""
+    """Return an approval from `read_each`, or raise the error in its place."""
     if isinstance(approval, Exception):
         raise approval
     return approval
@@ -136,12 +191,13 @@ async def commit_each(
     give_up: GiveUp,
     *,
     most: int = MOST_ATTEMPTS,
+    hand: Hand | None = None,
 ) -> None:
     """Build and commit a change for each item about an approval, in as few round trips as can be.
 
-    An item that another commit disturbed is read and built again. An item whose building fails is
-    put back, and given up after `most` attempts; it never keeps the others from their commits. One
-    whose lease was lost is somebody else's by now.
+    An item whose commit conflicts with another one is read and built again. An item that cannot
+    be built is put back, and given up after `most` attempts; the others are committed. An item
+    whose lease was lost is left to its new owner.
 
     Args:
         ledger: The ledger.
@@ -149,6 +205,7 @@ async def commit_each(
         build: Makes the change, its acknowledgement included.
         give_up: Makes the last change, its acknowledgement included.
         most: How many attempts an item has.
+        hand: Does the work that the changes put into the outboxes of its stages.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -159,8 +216,7 @@ async def commit_each(
         if not left:
             return
         ids = [approval_of(item) for item in left]
-        approvals = await read_each(ledger, ids)
-        now = await ledger.now()
+        approvals, now = await read_each(ledger, ids)
         changes, taken = [], set[str]()
         this_round, later = [], []
         for item, approval_id in zip(left, ids, strict=True):
@@ -180,7 +236,12 @@ async def commit_each(
                     most=most,
                 )
             )
+        if hand is not None:
+            hand.lease(changes)
         problems = await ledger.commit_together(changes)
+        if hand is not None:
+            done = (one for one, bad in zip(changes, problems, strict=True) if bad is None)
+            hand.take([item for change in done for item in change.leased])
         left = [
             item
             for item, problem in zip(this_round, problems, strict=True)
@@ -211,7 +272,7 @@ async def post_each(
             try:
                 await ledger.commit(change)
             except (Conflict, LeaseLost) as error:
-                # It comes again by its lease.
+                # The item comes again when its lease ends.
                 log.info("outbox.lease_lost", stage=item.stage, item=item.id, error=str(error))
 
     async with asyncio.TaskGroup() as group:
@@ -233,7 +294,7 @@ def work_of(item: Item) -> Work | None:
 
 
 def dead_letter(change: Change, item: Item, problem: str) -> Change:
-    """Add to a change that an item is taken out for good, and kept where it can be looked at."""
+    """Add to a change that an item becomes a dead letter, which operators can look at."""
     body = {name: value for name, value in item.body.items() if name != "token"}
     log.error(
         "outbox.dead_letter", stage=item.stage, item=item.id, attempts=item.attempts, error=problem

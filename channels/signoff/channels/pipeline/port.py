@@ -1,7 +1,7 @@
-"""The port between the stages and a channel: what to tell whom, and the result.
+"""The port between the pipeline and a channel: the messages to deliver, and the results.
 
-A channel renders and delivers; it decides nothing, reads no ledger and keeps no state of its own.
-What comes in through it is a matter of its own: see `Answering`.
+A channel renders and delivers. It decides nothing, does not read the ledger and keeps no state.
+Incoming answers have a protocol of their own: see `Answering`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What a message is for."""
+    """The purpose of a message."""
 
     CARD = "card"
-    """The question."""
+    """The request for a decision."""
     UPDATE = "update"
-    """The question as it stands by now, in the place of its card; see `Rewriting`."""
+    """The current state of an open request, which replaces its card; see `Rewriting`."""
     OUTCOME = "outcome"
-    """How it ended; the card is not open any more."""
+    """How the request ended. The card is closed."""
     END = "end"
-    """What the agent did with the answer, once it has; it belongs below the card."""
+    """What the agent did with the answer. It belongs below the card."""
     QUESTION = "question"
-    """A question of those who are asked to the requester, whose answer decides nothing."""
+    """A question from an approver to the requester, whose answer decides nothing."""
     STATUS = "status"
-    """How it stands, for somebody who does not decide it; it takes no answer."""
+    """The status, for somebody who does not decide. It takes no answer."""
     NOTICE = "notice"
-    """An answer to what the person wrote: not understood, too late, ..."""
+    """A reply to the person's own message: not understood, too late, ..."""
     BUNDLE = "bundle"
-    """Several questions in one message, a link to each; see `Bundles`."""
+    """Several requests in one message, with a link to each; see `Bundles`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Entry:
     """One of several requests that a message lists.
 
     Attributes:
-        title: What is asked, with the first arguments.
-        requester: Who asks, for people; "" where the title says so.
-        deadline: Until when it can be answered (UTC); None where it stays open.
-        link: Its page.
-        outcome: How it ended, "" while it waits for the reader.
+        title: The call, with its first arguments.
+        requester: The requester's name for display; "" if the title says it.
+        deadline: The deadline for an answer (UTC); None if there is none.
+        link: The URL of its page.
+        outcome: How it ended; "" while it waits for the reader.
     """
 
     title: str
@@ -63,33 +63,33 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something to tell one person through one channel.
+    """A message to one person through one channel.
 
     Attributes:
-        id: A function of the cause; a channel that sends it twice sends the same message twice.
-        kind: What it is for.
-        card: What it is about.
+        id: Derived from the cause, so that a message that is sent twice has the same id.
+        kind: The purpose.
+        card: The request that it is about.
         person: The id of the person.
         name: The person's name, for a salutation.
-        address: Where to, in the channel's terms.
-        at: The present, by the ledger's clock (UTC).
-        zone: Where the clock of the person stands: all times are written by it.
-        token: What lets the person answer (secret), "" where no answer is expected.
-        headline: For all but a card: the one line that says it all.
-        text: For all but a card: the rest, paragraphs separated by blank lines.
-        example: For a notice: an answer that would have worked, "" for none.
-        good: For an outcome: whether the call goes on.
-        thread: The receipt of the card, so that what follows appears beside it; "" for none.
-        link: The page where the person can look at it and answer, "" where there is none.
-        reply_to: What the person's own message was called, "" where there was none.
-        attempt: Which attempt this is.
-        unsure: Whether an earlier attempt may have been delivered all the same.
-        copies: Receipts of further copies of the card that came to light.
-        level_key: The level at which it was asked, "" for the first: who is asked at two gets
-            two cards.
-        offers: For a notice: the one word that answers it, where a button can say it: ``revoke``.
-        entries: For a bundle: what it lists. Its `card` is about none of them, and has the id of
-            the bundle in the place of an approval's.
+        address: The address, in the channel's format.
+        at: The current time by the ledger's clock (UTC).
+        zone: The person's time zone, in which all times are written.
+        token: The secret with which the person answers, "" if no answer is expected.
+        headline: Not for a card: the whole message in one line.
+        text: Not for a card: the other paragraphs, separated by blank lines.
+        example: For a notice: a valid answer, "" for none.
+        good: For an outcome: whether the call proceeds.
+        thread: The receipt of the card, so that later messages appear beside it; "" for none.
+        link: The page where the person can read and answer the request, "" if there is none.
+        reply_to: The id of the person's own message, "" if there was none.
+        attempt: The number of this attempt.
+        unsure: Whether an earlier attempt may have been delivered despite its error.
+        copies: Receipts of further copies of the card that were found.
+        level_key: The level at which the person is asked, "" for the first. A person who is asked
+            at two levels gets two cards.
+        offers: For a notice: the one-word answer that a button can give: ``revoke``.
+        entries: For a bundle: the requests that it lists. Its `card` is not about any of them, and
+            has the id of the bundle instead of an approval's.
     """
 
     id: str
@@ -118,15 +118,15 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The channel has it.
+    """The channel delivered the message.
 
     Attributes:
-        receipt: What the channel calls it.
-        copy: What became of the card, where the channel can say: ``reconciled`` (it was there
-            already), ``updated`` (rewritten), ``lost`` (it is gone, or cannot be changed).
-        shown: Of a card: whether it shows all of the call. A yes by a channel that has cut, folded
-            or left out some of it does not count; where a channel does not say, only a short call
-            can be approved by it.
+        receipt: The channel's id for the message.
+        copy: What happened to the card, if the channel knows: ``reconciled`` (it was already
+            there), ``updated`` (rewritten), ``lost`` (it is gone, or cannot be changed).
+        shown: For a card: whether it shows the whole call. An approval through a channel that cut,
+            folded or left out a part does not count. If a channel does not report this, it can
+            approve only short calls.
     """
 
     receipt: str
@@ -136,15 +136,16 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not now. `after` is the channel's wish in seconds, 0 where it has none.
+    """The channel could not deliver now; try again later.
 
-    What only waits for its turn is not counted as an attempt: it is never given up for that.
+    A message that only waits for its turn does not count as an attempt, and is never given up for
+    it.
 
     Attributes:
-        after: See above.
-        problem: Why not.
-        counted: Whether it was an attempt.
-        unsure: Whether it may have been delivered all the same; see `Message.unsure`.
+        after: The delay that the channel asks for, in seconds; 0 if it asks for none.
+        problem: The reason.
+        counted: Whether it counts as an attempt.
+        unsure: Whether it may have been delivered despite the error; see `Message.unsure`.
     """
 
     after: float
@@ -155,7 +156,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Never: there is no use in trying again."""
+    """The channel can never deliver the message; another attempt is useless."""
 
     reason: str
 
@@ -164,10 +165,10 @@ Result = Delivered | Retry | Refused
 
 
 class Channel(Protocol):
-    """A way to reach people."""
+    """A channel that delivers messages to people."""
 
     name: str
-    """As in ``deliver.<name>``, in `Asked.channel` and in the audit."""
+    """The name in ``deliver.<name>``, in `Asked.channel` and in the audit."""
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
         """Deliver a batch.
@@ -176,24 +177,24 @@ class Channel(Protocol):
             messages: Any number of them, of any kind.
 
         Returns:
-            One result for each message, in their order. A message that cannot be delivered does
-            not keep the others from it, and what goes wrong is a result, never an exception.
+            One result for each message, in the same order. A message that cannot be delivered does
+            not stop the others. A failure is a result, never an exception.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class LinkMail:
-    """A link to sign in, for the person who has asked for it.
+    """A sign-in link, for the person who asked for it.
 
     Attributes:
-        id: A function of the cause.
+        id: Derived from the cause.
         person: The id of the person.
         name: The person's name.
-        address: Where to.
-        at: The present (UTC).
-        until: Until when the link is good (UTC).
-        link: The link; somebody with it and with the browser that asked for it is the person.
-        browser: Which browser has asked, in our own words.
+        address: The email address.
+        at: The current time (UTC).
+        until: When the link expires (UTC).
+        link: The link. It signs in the person only in the browser that asked for it.
+        browser: The browser that asked, described in our own words.
         zone: See `Message.zone`.
     """
 
@@ -209,31 +210,31 @@ class LinkMail:
 
 
 class MailsLinks(Protocol):
-    """What mails links to sign in."""
+    """Mails sign-in links."""
 
     async def deliver_links(self, messages: Sequence[LinkMail]) -> list[Result]:
-        """Mail some; see `Channel.deliver`."""
+        """Mail a batch of links; see `Channel.deliver`."""
 
 
 class Pages(Protocol):
-    """The page that messages link to."""
+    """The pages that messages link to."""
 
     def link_to(self, approval: str) -> str:
-        """Return the URL of an approval, "" where there is no page."""
+        """Return the URL of an approval, "" if there is no page."""
 
 
 @runtime_checkable
 class Rewriting(Protocol):
-    """A channel that rewrites its cards while they are open: only such a one is sent an update."""
+    """A channel that rewrites its open cards. Only such a channel gets updates."""
 
     rewrites: bool
 
 
 @runtime_checkable
 class Bundles(Protocol):
-    """A channel that can list several requests in one message: only such a one is sent bundles.
+    """A channel that can list several requests in one message. Only such a channel gets bundles.
 
-    Where it also rewrites, a bundle with a `Message.thread` takes the place of the one there.
+    If the channel also rewrites, a bundle with a `Message.thread` replaces the message there.
     """
 
     bundles: bool
@@ -241,7 +242,7 @@ class Bundles(Protocol):
 
 @runtime_checkable
 class Answering(Protocol):
-    """A channel that also takes answers, by HTTP."""
+    """A channel that also takes answers over HTTP."""
 
     def routes(self, decisions: Decisions) -> APIRouter:
-        """Return what the gateway serves for it; answers go to `Answers`, on this decisions."""
+        """Return the routes that the gateway serves for it; they pass answers to `Answers`."""

@@ -1,7 +1,7 @@
-"""Tokens: what lets one person answer one request through one channel.
+"""Tokens: each lets one person answer one request through one channel.
 
-A token is 128 random bits. The ledger knows only its hash, so that who can read the ledger cannot
-answer for others; in plain it exists in the outbox until the card is sent, and on the card.
+A token is 128 random bits. The ledger keeps only its hash, so readers of the ledger cannot answer
+for others. The token itself is in the outbox until the card is sent, and on the card.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ LENGTH: Final = 26
 """128 bits in base32, without padding; lower-case, because mail clients lower-case local parts."""
 
 GRACE: Final = timedelta(days=30)
-"""How long after the deadline an answer is still told that it came too late."""
+"""How long after the deadline people are still told that their answer is late."""
 
 _IN_ADDRESS: Final = re.compile(r"\+[A-Za-z2-7]{26}(?=@)")
 _TOKENS: Final = frozenset({EMAIL})
-"""The channels whose answers prove by a token what they are about."""
+"""The channels whose answers carry a token."""
 
 _ALPHABET: Final = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 
 
 class Role(StrEnum):
-    """What the holder of a token is to the approval."""
+    """The role of the holder of a token in the approval."""
 
     APPROVER = ""
     REQUESTER = "requester"
-    """Answers questions and may withdraw; such a token never decides, whosever it is."""
+    """Answers questions and may withdraw. Such a token never decides."""
     BUNDLE = "bundle"
     """Was sent several requests in one message: `Holder.approval` is the id of the bundle."""
 
 
 class Holder(NamedTuple):
-    """Who may answer what with a token, and at which level they were asked: see `Asked`."""
+    """The person and the approval of a token, and the level of the card: see `Asked`."""
 
     approval: str
     person: str
@@ -69,31 +69,33 @@ def is_token(text: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """Return text, such as what a mail server said about an address, without the tokens in it."""
+    """Return text, such as the message of a mail server, without the tokens in its addresses."""
     return _IN_ADDRESS.sub("+[token]", text)
 
 
 def token_key(token: str) -> str:
-    """Return the key of a token's record, which does not give the token away.
+    """Return the key of a token's record, which does not reveal the token.
 
-    128 bits of the hash: as many as the token has, so that a shorter key costs no safety.
+    It has 128 bits of the hash, as many as the token has.
     """
     return f"token:{hashlib.sha256(token.lower().encode()).hexdigest()[:32]}"
 
 
 def issue(change: Change, holder: Holder, *, within: timedelta) -> str:
-    """Add a fresh token for a holder to a change and return it; "" where the channel needs none."""
+    """Add a new token for a holder to a change and return it, "" if the channel needs none."""
     if holder.channel not in _TOKENS:
         return ""
     token = new_token()
     parts = holder._asdict()
-    record = json.dumps({"turn": parts.pop("level_key")} | parts)  # as the last release calls it
+    parts["turn"] = parts.pop("level_key")  # as the last release calls it
+    # Every card has such a record, so empty members are left out.
+    record = json.dumps({name: one for name, one in parts.items() if one}, separators=(",", ":"))
     change.put_raw(token_key(token), record, ttl=within + GRACE)
     return token
 
 
 async def find_holder(ledger: Ledger, token: str) -> Holder | None:
-    """Return who holds a token; None for one that was never issued, or is long over.
+    """Return the holder of a token, None if it was never issued or its record is gone.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -1,4 +1,4 @@
-"""What comes of deliveries: done, tried again, given up, or refused for good."""
+"""The results of deliveries: done, tried again, given up, or refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def deliver_each(channel: Channel, messages: Sequence[Message]) -> list[Re
     try:
         results = list(await channel.deliver(messages))
     except Exception as error:
-        # The port forbids it; a channel that does it all the same stops nobody else.
+        # The port forbids errors, but those of one channel must not stop the others.
         log.exception("delivery.channel_failed", channel=channel.name)
         results = [Retry(0, f"{type(error).__name__}: {error}")] * len(messages)
     for result in results:
@@ -47,12 +47,12 @@ def _name_of(result: Result) -> str:
 
 
 def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
-    """Return the change that puts an item back, or the refusal that it comes to after the last one.
+    """Return the change that puts an item back, or a refusal after the last attempt.
 
     Args:
         item: The item.
         result: Why it was not delivered.
-        about: What the log says of it.
+        about: Fields for the log.
     """
     if not result.counted:
         log.info("delivery.waits", **about, problem=result.problem, after=result.after)
@@ -63,19 +63,19 @@ def tried_again(item: Item, result: Retry, /, **about: str) -> Change | Refused:
         log.warning("delivery.retry", **about, problem=result.problem, after=round(after))
         body = _body(item, result, attempts=item.attempts)
         return Change().retry(item, after=after, body=body)
-    # Nothing was said about the recipient: somebody has to fix the channel.
+    # The channel itself failed, not the recipient: an operator has to fix it.
     log.error("delivery.given_up", **about, attempts=item.attempts, problem=result.problem)
     return Refused(f"{result.problem} (given up after {item.attempts} attempts)")
 
 
 def _body(item: Item, result: Retry, *, attempts: int) -> dict[str, Any] | None:
-    """Return the body of an item that is put back after so many attempts that count.
+    """Return the body of an item that is put back after this many counted attempts.
 
-    A process that died in an attempt has left no word about it: that one has not certainly failed.
+    An attempt in which a process died has not certainly failed.
     """
     if "work" not in item.body:
         return None
-    # Its turn to go out alone has come, and it is not counted again.
+    # It goes out alone now, and is not counted again.
     body = dict(item.body)
     if "bundling" in body:
         body["bundling"] = Bundling.ALONE.value

@@ -1,4 +1,4 @@
-"""The stage `route`: whom to ask, until when, and a delivery for each of them."""
+"""The stage `route`: chooses the approvers and the deadline, and sends the cards."""
 
 from __future__ import annotations
 
@@ -31,15 +31,23 @@ from signoff.broker.work import (
 from signoff.channels.pipeline.cards import remind, send_cards
 from signoff.channels.pipeline.informing import Notifications, announce_to
 from signoff.channels.pipeline.notices import tell_move, tell_use
-from signoff.channels.pipeline.outbox import commit_each, dead_letter, drain, work_of
+from signoff.channels.pipeline.outbox import (
+    Hand,
+    Worker,
+    commit_each,
+    dead_letter,
+    drain,
+    work_of,
+)
 from signoff.channels.pipeline.targets import EMAIL, other_targets, targets_of
 from signoff.core.approvals import deliveries
 from signoff.core.approvals.approval import Approval, Asked, State
 from signoff.core.approvals.events import Event, What
-from signoff.core.approvals.milestones import milestone_of
+from signoff.core.approvals.milestones import Milestone, milestone_of
 from signoff.core.approvals.moves import Actor, TakeEdit
 from signoff.core.approvals.parts import with_cards
 from signoff.core.base.errors import ApprovalError, Conflict, LeaseLost, RecordUnreadable
+from signoff.core.base.hiding import Hidden
 from signoff.core.directory.people import Directory
 from signoff.core.policies.levels import Order, Start
 from signoff.core.policies.policy import Edits, Effect, Fallback, Policy, Terms
@@ -49,6 +57,7 @@ from signoff.core.routing.selection import (
     UNMANNED,
     Choice,
     again,
+    all_hidden,
     choose,
     instead,
     owners_of,
@@ -58,16 +67,17 @@ log = structlog.get_logger(__name__)
 
 
 class Router:
-    """Routes what was opened, and routes anew what could not be delivered to anybody.
+    """Routes new approvals, and routes approvals again that could not be delivered.
 
     Args:
         ledger: The ledger.
-        policies: In order; the first that matches rules.
-        fallback: Who is asked when no policy matches, or nobody of it can be asked or reached.
+        policies: In order; the first that matches applies.
+        fallback: Who is asked if no policy matches, or nobody in it can be asked or reached.
         directory: The people.
         channels: The names of the channels that are set up.
-        owners: By the name of an agent or its folder, who owns it and never decides what it asks.
-        notifications: How people are told who do not decide.
+        owners: The owners of agents, by the name of the agent or its folder. An owner never
+            decides requests of the agent.
+        notifications: How people who do not decide are told.
     """
 
     def __init__(
@@ -88,14 +98,24 @@ class Router:
         self._grants = Grants(ledger)
         self._allowances = Allowances(ledger)
         self._owned = dict(owners or {})
+        self._hand = Hand(ledger, {})
         self.follow(policies, fallback)
+
+    def hand_to(self, workers: Mapping[str, Worker]) -> None:
+        """Let these workers deliver what is routed, at once and in this process."""
+        self._hand = Hand(self._ledger, workers)
 
     def follow(self, policies: Sequence[Policy], fallback: Fallback) -> None:
         """Route by these policies and this default from now on."""
         self._may_decide = any(one.effect is not Effect.ASK for one in policies)
         self._may_be_granted = any(rules.grants for rules in (*policies, fallback))
+        self._hides = all_hidden(policies, fallback)
         self._policies = tuple(policies)
         self._fallback = fallback
+
+    def hides(self) -> Hidden:
+        """Return the arguments that any of the policies hides."""
+        return self._hides
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -103,18 +123,23 @@ class Router:
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        return await drain(self._ledger, stages.ROUTE, self.work)
+        async with self._hand.finishing():
+            return await drain(self._ledger, stages.ROUTE, self._work)
 
     async def work(self, items: Sequence[Item]) -> None:
         """Route leased items; see `commit_each` for what happens to one that fails."""
+        async with self._hand.finishing():
+            await self._work(items)
+
+    async def _work(self, items: Sequence[Item]) -> None:
         await self._decisions.roster.refresh()
         rest = [item for item in items if not await self._is_decided(item)]
-        await commit_each(self._ledger, rest, self._traced_route, self._give_up)
+        await commit_each(self._ledger, rest, self._traced_route, self._give_up, hand=self._hand)
 
     async def _is_decided(self, item: Item) -> bool:
-        """Decide what needs nobody to be asked, and acknowledge it; return whether that was done.
+        """Decide an approval if nobody has to be asked; return whether that was done.
 
-        If not, whatever the reason, the people are asked.
+        A decided item is acknowledged. If it is not decided for any reason, people are asked.
         """
         try:
             match work_of(item):
@@ -127,9 +152,9 @@ class Router:
         return False
 
     async def decide_unasked(self, approval_id: str) -> bool:
-        """Decide at once, if nobody has to be asked; return whether that was done.
+        """Decide at once if nobody has to be asked; return whether that was done.
 
-        If not, its work in the stage goes on. A process that was faster there does no harm.
+        If not, the stage routes the approval. The stage may also be faster, which does no harm.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -144,7 +169,7 @@ class Router:
         )
 
     async def _decided_by_policy(self, approval_id: str, also: Change) -> bool:
-        """Allow or reject a call about which the settings ask nobody; if not, people are asked."""
+        """Allow or reject a call if a policy does so without asking; return whether it was done."""
         if self._decisions.directory.strangers and not self._may_decide:
             return False
         try:
@@ -155,13 +180,13 @@ class Router:
         return done is not None
 
     async def _taken_by_edit(self, item: Item, approval_id: str) -> bool:
-        """Approve a call that its approver has written, where the policy lets that do."""
+        """Approve a call that its approver has proposed, if the policy allows that."""
         try:
             approval = await self._ledger.approval(approval_id)
             several = approval.terms is not None and len(approval.terms.phases) > 1
             if approval.in_two_steps or approval.ballot.need > 1 or several:
-                # What was proposed by mail is not worth more than an answer by mail, and one yes
-                # of several leaves the others to be asked.
+                # A proposal by mail does not count more than an answer by mail. If several people
+                # have to approve, the others are still asked.
                 return False
             before = await self._ledger.approval(approval.supersedes)
             decision = before.decision
@@ -192,7 +217,7 @@ class Router:
         try:
             done = await self._grants.decide(
                 approval_id,
-                self._rules_of,
+                self.rules_of,
                 self._decisions.directory,
                 also=also,
                 told=partial(tell_use, directory=self._decisions.directory),
@@ -202,13 +227,13 @@ class Router:
             return isinstance(error, LeaseLost)
         return done is not None
 
-    def _rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
-        """Return how a call would be asked about now, and the ids of those asked first."""
+    def rules_of(self, approval: Approval, now: datetime) -> tuple[Terms, Collection[str]]:
+        """Return the terms that would apply to a call now, and the ids of those asked first."""
         choice = self._asks(approval, now)
         seats = choice.start.seats if choice.start is not None else ()
         if choice.start and choice.terms.asking(choice.start.level).order is Order.SEQUENCE:
             seats = seats[:1]
-        # A grant stands for its giver alone, not for whom they stand in.
+        # A grant counts only for its giver, not for the people they stand in for.
         return choice.terms, [seat.person for seat in seats if not seat.instead_of]
 
     def _traced_route(self, item: Item, approval: Approval, now: datetime) -> Change:
@@ -236,7 +261,7 @@ class Router:
                 return change
             case AskLevel():
                 if self._present(approval, now)[0] is not approval:
-                    # Somebody whose turn it is now has gone before it was.
+                    # The person who is next in the sequence has left before their turn.
                     return self._reach(item, approval, now)
                 after, events = self._cards(change, approval, now)
                 return change.put(after, was=approval).note(events) if events else change
@@ -262,7 +287,7 @@ class Router:
         )
 
     def _first(self, item: Item, approval: Approval, now: datetime) -> Change:
-        """Ask about what was opened, once."""
+        """Ask about a new approval, once."""
         if approval.terms is not None:
             return Change().ack(item)
         choice, barred = self._asks(approval, now), owners_of(self._owned, approval.facts)
@@ -298,13 +323,26 @@ class Router:
             not_allowed=not_allowed,
         )
 
-    def cards(self, change: Change, approval: Approval) -> tuple[Approval, tuple[Event, ...]]:
+    def cards(
+        self, change: Change, approval: Approval, milestone: Milestone | None
+    ) -> tuple[Approval, tuple[Event, ...]]:
         """Add to a change the cards of a level that begins in the same change.
 
+        Args:
+            change: Added to.
+            approval: The approval after the change, without the cards.
+            milestone: What people who do not decide are told, None for nothing.
+
         Returns:
-            The approval with those who are asked now, and that they are.
+            The approval with those who are asked now, and the events.
         """
-        return self._cards(change, approval, approval.since or approval.opened_at)
+        after, events = self._cards(change, approval, approval.since or approval.opened_at)
+        if milestone is not None:
+            news = AnnounceMilestone(
+                approval=after.id, milestone=milestone, level_key=after.level_key
+            )
+            self._announce(change, news, after)
+        return after, events
 
     def _cards(
         self, change: Change, approval: Approval, now: datetime
@@ -318,7 +356,7 @@ class Router:
         return after, events
 
     def _cards_due(self, approval: Approval) -> tuple[Asked, ...]:
-        """Return the cards that those whose answer is awaited at this level have not got yet."""
+        """Return the missing cards of the people whose answer is awaited at this level."""
         if approval.terms is None:
             return ()
         here = [one for one in approval.asked if one.level_key == approval.level_key]
@@ -334,9 +372,9 @@ class Router:
         return targets_of(people, ballot.rules, self._channels)
 
     def _reach(self, item: Item, was: Approval, now: datetime) -> Change:
-        """Ask in the place of those who have gone or whom a channel has refused.
+        """Replace approvers who have left or whose channel has refused the card.
 
-        They are stood in for, or asked by mail. When those who can still answer are too few, the
+        A delegate is asked, or the approver is asked by mail. If too few can still answer, the
         next level is asked, or the default.
         """
         approval, noted = self._present(was, now)
@@ -359,7 +397,7 @@ class Router:
                 noted=noted,
             )
         if not mails and not deliveries.can_be_met(approval):
-            # Somebody who was asked meanwhile, by an earlier doing of this item, is reachable.
+            # An earlier attempt of this item may have asked somebody who is reachable.
             return self._ask_others(item, was, approval, noted, now)
         change, after = Change().ack(item), approval
         if mails:
@@ -373,14 +411,14 @@ class Router:
         return change
 
     def _present(self, approval: Approval, now: datetime) -> tuple[Approval, tuple[Event, ...]]:
-        """Return an approval with those who stand in for people who have gone."""
+        """Return an approval with delegates for the people who have left, and the events."""
         roster = self._decisions.roster
         return stand_in(approval, roster.directory, now=now, rotations=roster.rotations.known)
 
     def _ask_others(
         self, item: Item, was: Approval, approval: Approval, noted: tuple[Event, ...], now: datetime
     ) -> Change:
-        """Ask the next level, or the default: too few can be reached as it stands."""
+        """Ask the next level, or the default, because too few people can be reached."""
         none, rotations = not deliveries.is_reachable(approval), self._decisions.roster.rotations
         why = too_few(approval, self._decisions.directory, now)
         alarm = approval.note(What.UNROUTABLE, now=now, by="router", why=why)
@@ -412,9 +450,9 @@ class Router:
         return change
 
     def _ask_default(self, item: Item, approval: Approval, why: str, now: datetime) -> Change:
-        """Ask the default, whose time begins anew.
+        """Ask the default, with its full time.
 
-        It takes as many yeses as the phases that are left would have.
+        It needs as many approvals as the remaining phases would have needed.
         """
         if approval.terms is None:
             return Change().ack(item)
@@ -465,11 +503,11 @@ class Router:
     def _not_mailed(
         self, approval: Approval, only: Collection[str] | None = None
     ) -> tuple[Asked, ...]:
-        """Return the mails that can still be sent to those whom no other channel has reached."""
+        """Return the mails for the people whom no other channel has reached."""
         here = [one for one in approval.asked if one.level_key == approval.level_key]
         if here and all(one.channel == EMAIL for one in here):
             return ()
-        # In the order of the policy; those who may not decide are never among them.
+        # In the order of the policy, without people who may not decide.
         awaited = approval.ballot.awaited if only is None else only
         awaited = [one for one in awaited if one not in approval.absent]
         people = (self._decisions.directory.get(one) for one in awaited)
@@ -492,7 +530,7 @@ class Router:
         was: Approval | None = None,
         noted: tuple[Event, ...] = (),
     ) -> Change:
-        # Those who could not be reached stay on the record, and may still answer elsewhere.
+        # People who could not be reached stay in the record, and may still answer elsewhere.
         asked = with_cards(approval.asked, fresh, start.level_key)
         after, events = approval.ask(
             terms,
@@ -516,8 +554,7 @@ class Router:
         asked_again = approval.origin.again or approval.origin.expired
         edited = approval.supersedes and not asked_again and not approval.asked
         if edited and terms.edits is Edits.APPROVE:
-            # The person who proposed this very call has approved it; cards go out only if that
-            # fails.
+            # The person who proposed this call has approved it; cards are sent only if that fails.
             change.send(ApproveEdit(approval=approval.id))
         else:
             send_cards(change, after, only=fresh, now=now)
@@ -547,11 +584,11 @@ class Router:
             work = work_of(item)
             here = isinstance(work, AskLevel | Remind) and work.level_key == approval.level_key
             if here and approval.state is State.PENDING and not deliveries.is_reachable(approval):
-                # This level gets no cards: those of the next one are asked, or the default.
+                # This level gets no cards: the next one is asked, or the default.
                 route_again(change, approval)
         return change
 
 
 def route_again(change: Change, approval: Approval) -> Change:
-    """Add to a change that an approval which reaches nobody is put to others."""
+    """Add to a change that other people are asked about an approval that reaches nobody."""
     return change.send(AskOthers(approval=approval.id, level_key=approval.level_key))

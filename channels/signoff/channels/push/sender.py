@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx
 import structlog
@@ -18,8 +19,13 @@ from signoff.broker.decisions import Decisions
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.work import SendPush
 from signoff.channels.inbox.settings import ROOT, InboxSettings, PushSettings, page_of
-from signoff.channels.inbox.subscriptions import Subscription, subscriptions_of, unsubscribe
-from signoff.channels.inbox.vapid import authorization
+from signoff.channels.inbox.subscriptions import (
+    Subscription,
+    publish_key,
+    subscriptions_of,
+    unsubscribe,
+)
+from signoff.channels.inbox.vapid import authorization, public_key
 from signoff.channels.pipeline.outbox import backoff, dead_letter, drain, read_each, work_of
 from signoff.channels.push.encryption import MOST, encrypted
 from signoff.channels.webhooks.addresses import PrivateAddress, Resolve, resolve
@@ -37,14 +43,20 @@ log = structlog.get_logger(__name__)
 _TIMEOUT: Final = 10.0
 _AT_ONCE: Final = 8
 _MOST_ATTEMPTS: Final = 6
-"""About five minutes: the card itself has been delivered already."""
+"""They take about five minutes. The card itself has been delivered already."""
+
+_LONGEST_DELAY: Final = 3600.0
+"""The longest `Retry-After` that a notification waits for, in seconds; later it is stale."""
+
+_LONGEST_PAUSE: Final = 86400.0
+"""The longest `Retry-After` that is kept for a push service, in seconds."""
 
 _LONGEST_TITLE: Final = 120
 _LONGEST_TEXT: Final = 400
 _MOST_LISTED: Final = 3
 _LONGEST_LIFE: Final = timedelta(days=1)
 _GONE: Final = frozenset({403, 404, 410})
-"""What says that a subscription has ended, or is for another key than ours."""
+"""The statuses of a subscription that has ended, or is for another key."""
 
 _AGAIN: Final = frozenset({429, *range(500, 600)})
 
@@ -57,14 +69,14 @@ class _Came(Enum):
 
 
 class PushSender:
-    """Notifies.
+    """Sends the notifications.
 
     Args:
         decisions: The ledger and the people.
         inbox: The page that notifications open.
-        settings: Our key.
+        settings: The key that signs them.
         lookup: Finds the addresses of push services.
-        transport: Another way there, for tests.
+        transport: Replaces the connections, for tests.
     """
 
     def __init__(
@@ -81,10 +93,20 @@ class PushSender:
         self._inbox = inbox
         self._settings = settings
         self._poster = Poster(timeout=_TIMEOUT, lookup=lookup, transport=transport)
+        self._paused: dict[str, datetime] = {}
 
     async def close(self) -> None:
         """Close the connections."""
         await self._poster.close()
+
+    async def announce(self) -> None:
+        """Publish the public key for the pages, as soon as the ledger can be reached."""
+        while True:
+            try:
+                return await publish_key(self._ledger, public_key(self._settings))
+            except LedgerError as error:
+                log.warning("push.key_not_published", error=str(error))
+                await asyncio.sleep(_TIMEOUT)
 
     async def drain(self) -> int:
         """Work until nothing waits, and return how many items there were.
@@ -95,7 +117,7 @@ class PushSender:
         return await drain(self._ledger, stages.PUSH, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Notify of leased items, a few at a time; one that fails stops no other.
+        """Send the notifications of leased items, a few at a time, and each separately.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -123,7 +145,7 @@ class PushSender:
                 raise problem
 
     async def _done(self, item: Item) -> Change:
-        """Notify one person, and return what is to be recorded of that."""
+        """Notify one person, and return the change that records it."""
         work = work_of(item)
         if not isinstance(work, SendPush):
             return dead_letter(Change(), item, "this version cannot read it")
@@ -131,7 +153,7 @@ class PushSender:
         approvals = await self._waiting(work, person, now) if person is not None else []
         if person is None or not approvals:
             return Change().ack(item)
-        found = await subscriptions_of(self._ledger, person.id, self._settings)
+        found = await subscriptions_of(self._ledger, person.id, public_key(self._settings))
         to = [one for one in found if not work.left or one.id in work.left]
         told = self._told(approvals, person, again=work.again)
         life = self._life(approvals, now)
@@ -140,19 +162,20 @@ class PushSender:
         if gone:
             log.info("push.ended", person=person.id, subscriptions=len(gone))
             await unsubscribe(self._ledger, person.id, gone)
-        left = [one.id for one, how in zip(to, came, strict=True) if how is _Came.LATER]
-        if left and item.attempts < _MOST_ATTEMPTS:
-            body = {**item.body, "left": left}
-            return Change().retry(item, after=backoff(item.attempts), body=body)
+        late = [one for one, how in zip(to, came, strict=True) if how is _Came.LATER]
+        delay = max((self._pause(one, now) for one in late), default=0.0)
+        if late and item.attempts < _MOST_ATTEMPTS and delay <= _LONGEST_DELAY:
+            body = {**item.body, "left": [one.id for one in late]}
+            return Change().retry(item, after=max(backoff(item.attempts), delay), body=body)
         log.info("push.done", item=item.id, person=person.id, taken=came.count(_Came.TAKEN))
         return Change().ack(item)
 
     async def _waiting(self, work: SendPush, person: Person, now: datetime) -> list[Approval]:
-        """Return what still waits for somebody who is not to be left in peace now."""
-        found = (await read_each(self._ledger, work.approvals)).values()
+        """Return the approvals that wait for a person, without those held by quiet hours."""
+        found, _ = await read_each(self._ledger, work.approvals)
         return [
             one
-            for one in found
+            for one in found.values()
             if isinstance(one, Approval)
             and one.state is State.PENDING
             and person.id in one.approvers
@@ -162,7 +185,7 @@ class PushSender:
     def _told(
         self, approvals: Sequence[Approval], person: Person, *, again: bool
     ) -> dict[str, object]:
-        """Return what a device shows: titles and amounts, and no argument besides."""
+        """Return what a device shows: titles and amounts, and no other arguments."""
         first = approvals[0]
         zone = self._decisions.directory.zone_of(person.id)
         if len(approvals) > 1:
@@ -190,7 +213,7 @@ class PushSender:
         return shortened(unbroken(shape.title if shape.titled else shape.call), _LONGEST_TITLE)
 
     def _amounts(self, approval: Approval) -> list[str]:
-        """Return the amounts of money that its policy names, and does not hide."""
+        """Return the amounts of money that the policy names and does not hide."""
         names = approval.terms.money if approval.terms is not None else {}
         rows = card(approval, self._decisions.directory).rows
         return [
@@ -201,9 +224,14 @@ class PushSender:
 
     @staticmethod
     def _life(approvals: Sequence[Approval], now: datetime) -> int:
-        """Return for how many seconds a push service keeps it for a device that is off."""
+        """Return how many seconds a push service keeps a notification for a device that is off."""
         ends = [one.deadline - now for one in approvals if one.deadline is not None]
         return max(int(min([_LONGEST_LIFE, *ends]).total_seconds()), 0)
+
+    def _pause(self, to: Subscription, now: datetime) -> float:
+        """Return the seconds until the push service of a subscription takes messages again."""
+        until = self._paused.get(urlsplit(to.endpoint).netloc, now)
+        return max((until - now).total_seconds(), 0)
 
     async def _post(
         self,
@@ -213,13 +241,15 @@ class PushSender:
         life: int,
         now: datetime,
     ) -> _Came:
+        if self._pause(to, now):
+            return _Came.LATER
         topic = base64.urlsafe_b64encode(hashlib.sha256(about.encode()).digest()[:24]).decode()
         headers = {
             "Content-Type": "application/octet-stream",
             "Content-Encoding": "aes128gcm",
             "TTL": str(life),
             "Urgency": "high",
-            # What was not fetched yet is replaced by what comes later about the same request.
+            # A later notification of the same request replaces one that was not fetched yet.
             "Topic": topic,
             "Authorization": authorization(self._settings, to.endpoint, now),
         }
@@ -241,5 +271,9 @@ class PushSender:
             return _Came.TAKEN
         if answer.status in _GONE:
             return _Came.GONE
-        log.warning("push.refused", status=answer.status)
+        log.warning("push.refused", status=answer.status, after=answer.after)
+        if answer.status in _AGAIN and answer.after:
+            self._paused = {name: until for name, until in self._paused.items() if until > now}
+            until = now + timedelta(seconds=min(answer.after, _LONGEST_PAUSE))
+            self._paused[urlsplit(to.endpoint).netloc] = until
         return _Came.LATER if answer.status in _AGAIN else _Came.REFUSED

@@ -1,6 +1,6 @@
-"""The REST API, version 1: everything that the other channels do, for programs."""
+"""The REST API, version 1: everything that the other channels offer, for programs."""
 
 from typing import Final
 
 PATH: Final = "/api/v1"
-"""Where the gateway serves it."""
+"""The path at which the gateway serves it."""

@@ -33,11 +33,11 @@ __all__ = ["PATH", "make_rest", "openapi_document"]
 LINES: Final = "application/jsonl"
 
 _ABOUT: Final = """\
-Everything that people do by mail, in Slack and on the page, for programs.
+Everything that people can do by mail, in Slack and on the page, for programs.
 
 Every request but this document carries `Authorization: Bearer TOKEN`; `signoff tokens create` makes
-tokens. What is not there and what a token may not see have the same answer. Whatever goes wrong is
-a problem document (RFC 9457). A POST with an `Idempotency-Key` can be sent again: it is carried out
+tokens. A token gets the same response for what does not exist and what it may not see. Errors are
+problem documents (RFC 9457). A POST with an `Idempotency-Key` can be repeated: it is carried out
 once.
 """
 
@@ -45,12 +45,12 @@ once.
 def make_rest(
     decisions: Decisions, is_app: Callable[[str], bool] = lambda _: True, *, rate: int = 0
 ) -> FastAPI:
-    """Return the application, to be mounted at `PATH`.
+    """Return the application, which the caller mounts at `PATH`.
 
     Args:
-        decisions: Submits and decides.
-        is_app: Says whether there is an agent of this name, as far as is known here.
-        rate: How many requests a minute one token may make; 0 for any number.
+        decisions: Submits runs and makes moves.
+        is_app: Returns whether an agent of this name may exist.
+        rate: The most requests a minute for one token; 0 for no limit.
     """
     app = FastAPI(
         title="Signoff",
@@ -80,7 +80,7 @@ def make_rest(
 
     @cache
     def document() -> dict[str, Any]:
-        # Not before somebody asks: to write it takes four times as long as everything above.
+        # Created on demand: this takes four times as long as everything above.
         return document_of(app, routers, PATH)
 
     app.state.document = document
@@ -129,11 +129,11 @@ def _general(decisions: Decisions) -> APIRouter:
     ) -> StreamingResponse:
         """Return the audit log as lines of JSON, up to its current end.
 
-        Each line has its link of the chain. `signoff audit verify --file` verifies
-        the whole log, not the lines of one approval or run.
+        Each line has its link in the hash chain. `signoff audit verify --file` verifies the whole
+        log, but not the lines of one approval or run.
         """
         del access
-        # Looked up first: what Redis says in the middle of a stream comes too late.
+        # Looked up before the stream begins: an error in the middle of it would come too late.
         known = await decisions.ledger.run_of(approval)
         subject = approval or run
         lines = audit.lines(decisions.ledger.store, subject=subject, run=run or known, after=after)
@@ -143,8 +143,8 @@ def _general(decisions: Decisions) -> APIRouter:
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document, for the person who has no gateway to ask."""
-    # Nothing is asked of this Redis.
+    """Return the OpenAPI document, without a running gateway."""
+    # This Redis is never contacted.
     ledger = Ledger(Store.open("redis://localhost"))
     found: dict[str, Any] = make_rest(Decisions(ledger, Directory())).state.document()
     return found

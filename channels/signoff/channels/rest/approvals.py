@@ -1,4 +1,4 @@
-"""The routes of approvals: what waits, what was decided, and the answers."""
+"""The routes of approvals: lists, single approvals, and answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from signoff.broker.decisions import Decisions, Extras
+from signoff.broker.decisions import OF_ONE, Decisions, Extras
 from signoff.broker.ledger import listing
 from signoff.broker.ledger.search_index import SearchIndex
 from signoff.channels.rest import bodies, shapes
@@ -33,7 +33,6 @@ from signoff.core.approvals.collaboration import Operator
 from signoff.core.approvals.lists.search import Search
 from signoff.core.approvals.lists.search_terms import Due, Sort, Status
 from signoff.core.approvals.moves import Actor, Move
-from signoff.core.base.errors import ApprovalError
 from signoff.core.directory.people import Directory
 from signoff.core.directory.queues import QUEUE
 
@@ -41,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 
 class Wanted(Paging):
-    """Which approvals are wanted; what is not said leaves them open."""
+    """Filters; an unset one matches everything."""
 
     q: str = Field(
         "",
@@ -83,15 +82,15 @@ class Wanted(Paging):
         )
 
     def filter_of_records(self, directory: Directory) -> Callable[[str], bool]:
-        """Return what says of a stored approval whether it may be one of them."""
+        """Return a function that returns whether a stored approval may match."""
         return self._search.filter_of_records(directory)
 
     def words(self, directory: Directory) -> list[str]:
-        """Return the words that have to be in one of them."""
+        """Return the words that a matching approval contains."""
         return self._search.words(directory)
 
     def fits(self, one: Approval, directory: Directory, now: datetime) -> bool:
-        """Say whether an approval is one of them."""
+        """Return whether an approval matches."""
         waits = one.state is State.PENDING and self.waiting_for in one.approvers
         return (
             self.requester in {"", one.origin.user}
@@ -113,7 +112,7 @@ class Approvals:
         self, access: Reader, wanted: Annotated[Wanted, Query()]
     ) -> models.Page[models.Approval]:
         """List approvals, by default the newest first."""
-        # What waits for a person has an index of its own, which is as long as what waits.
+        # Approvals that wait for a person have a short index of their own.
         own = f"inbox:{wanted.waiting_for}" if wanted.waiting_for else listing.APPROVALS
         index, rising = listing.ordered(own, wanted.sort)
         directory, now = self._decisions.directory, await self._ledger.now()
@@ -199,7 +198,7 @@ class Approvals:
             except Problem as problem:
                 await note_problem(self._decisions, access, one.id, problem)
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem)))
-            except ApprovalError as error:
+            except OF_ONE as error:
                 found.append(models.Outcome(id=one.id, problem=shapes.problem(problem_of(error))))
         log.info("rest.together", approvals=len(found), token=access.id)
         return found

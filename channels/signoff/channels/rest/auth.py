@@ -1,4 +1,4 @@
-"""The entrance of the API: nobody comes in without a token, and nothing larger than a limit."""
+"""The entrance of the API: it refuses requests without a token, and bodies above a limit."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ MOST: Final = 1024 * 1024
 """The largest body, in bytes."""
 
 PUBLIC: Final = frozenset({"/openapi.json"})
-"""What is served without a token: it says nothing about who works here."""
+"""The paths that do not need a token; they reveal nothing about the installation."""
 
 _METHODS_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Entrance:
-    """Lets requests in whose token is known, with the whole body read.
+    """Admits requests with a valid token, and reads their whole body.
 
-    The token comes first: who has none makes nobody read a body.
+    The token is checked first: the body of a request without one is not read.
 
     Args:
-        app: What is behind it.
-        decisions: Its ledger keeps the tokens, and its directory the people.
-        rate: How many requests a minute one token may make; 0 for any number.
+        app: The application behind it.
+        decisions: Gives access to the ledger, which keeps the tokens, and to the directory.
+        rate: The most requests a minute for one token; 0 for no limit.
     """
 
     def __init__(self, app: ASGIApp, decisions: Decisions, rate: int = 0) -> None:
@@ -42,7 +42,7 @@ class Entrance:
         self._bearers = Bearers(decisions, rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or say why not."""
+        """Pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -61,7 +61,7 @@ class Entrance:
 
 
 async def _whole(request: Request) -> Receive:
-    """Read the body, and return what hands it on.
+    """Read the body, and return a `receive` that passes it on.
 
     Raises:
         Problem: It is too large, or not JSON.
@@ -72,7 +72,7 @@ async def _whole(request: Request) -> Receive:
         if kind != "application/json":
             raise Problem(415, "not-json", "The body is not JSON", "Send application/json.")
         try:
-            # Stricter than what parses it behind: no NaN, no half of a character, no deep nesting.
+            # Stricter than the later parser: it refuses NaN, lone surrogates and deep nesting.
             from_json(body, allow_inf_nan=False)
         except ValueError as error:
             raise Problem(400, "not-json", "The body is not JSON", f"{error}.") from error
@@ -80,7 +80,7 @@ async def _whole(request: Request) -> Receive:
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
-        # Behind the body comes what the server says: that the client went away.
+        # After the body, the server reports when the client disconnects.
         return parts.pop() if parts else await request.receive()
 
     return receive
@@ -92,11 +92,11 @@ def _access(request: Request) -> Access:
 
 
 class Needs:
-    """A dependency that lets only those on whose tokens are good for something.
+    """A dependency that requires a scope of the token.
 
     Args:
-        scope: What for.
-        or_admin: Whether an administrator's is good for it too, whatever it decides.
+        scope: The scope.
+        or_admin: Whether the token of an administrator is accepted too.
     """
 
     def __init__(self, scope: api_tokens.Scope, *, or_admin: bool = False) -> None:
@@ -105,23 +105,23 @@ class Needs:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes any of which will do."""
+        """The accepted scopes; the token needs one of them."""
         admin = self._or_admin or self._scope in api_tokens.BY_ADMIN
         return (self._scope.value, api_tokens.Scope.ADMIN.value) if admin else (self._scope.value,)
 
     def __call__(self, request: Request) -> Access:
-        """Return whose request it is.
+        """Return the access of the token.
 
         Raises:
-            Problem: 403 where the token is not good for this.
+            Problem: 403 if the token does not have the scope.
         """
         found = _access(request)
         if not (found.allows(self._scope) or (self._or_admin and found.is_admin)):
             raise Problem(
                 403,
                 "scope",
-                "The token is not good for this",
-                f"It takes the scope {self._scope}; this token has "
+                "The token does not have the required scope",
+                f"This requires the scope {self._scope}; the token has "
                 f"{', '.join(sorted(found.scopes))}.",
                 headers={
                     "WWW-Authenticate": 'Bearer realm="signoff", error="insufficient_scope", '
@@ -134,7 +134,7 @@ class Needs:
 SCHEME: Final = Security(
     HTTPBearer(auto_error=False, description="A token that `signoff tokens create` made.")
 )
-"""For the OpenAPI document alone: `Entrance` has looked at the token before."""
+"""Only for the OpenAPI document: `Entrance` has already checked the token."""
 
 Anybody = Annotated[Access, Depends(_access)]
 Submitter = Annotated[Access, Depends(Needs(api_tokens.Scope.RUNS_SUBMIT))]

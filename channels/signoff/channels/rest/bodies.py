@@ -1,4 +1,4 @@
-"""What the REST API takes: the bodies of requests, with exactly these members."""
+"""The request bodies of the REST API, which may have exactly these members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from signoff.core.base.text import LONGEST_REASON
 
 
 class Taken(BaseModel):
-    """What the gateway takes."""
+    """The base of all request bodies."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,7 @@ class Submit(Taken):
 
 
 class Reason(Taken):
-    """Why.
+    """A reason.
 
     Attributes:
         reason: In the person's own words. The agent gets the reason of a rejection.
@@ -43,7 +43,7 @@ class Reason(Taken):
 
 
 class Approve(Reason):
-    """A yes.
+    """An approval.
 
     Attributes:
         reason: In the person's own words.
@@ -78,28 +78,28 @@ class Together(Taken):
 
 
 class Reject(Reason):
-    """A no.
+    """A rejection.
 
     Attributes:
         reason: In the person's own words. The agent gets it.
-        values: For a request for input whose schema expresses a no as values.
+        values: For a request for input whose schema expresses a rejection as values.
     """
 
     values: dict[str, JsonValue] | None = None
 
 
 class Withdraw(Taken):
-    """A request is withdrawn.
+    """The withdrawal of a request.
 
     Attributes:
-        reason: Why; the agent reads it.
+        reason: The reason, which the agent reads.
     """
 
     reason: str = Field(min_length=1, max_length=LONGEST_REASON)
 
 
 class Words(Taken):
-    """Something to say.
+    """A comment or a question.
 
     Attributes:
         text: In the person's own words.
@@ -109,22 +109,22 @@ class Words(Taken):
 
 
 class Claim(Taken):
-    """A decision is reserved.
+    """A claim, which reserves the decision.
 
     Attributes:
-        length: How long: ``30m``, at most a day. The default is the queue's.
+        length: The duration: ``30m``, at most a day. The default is the queue's.
     """
 
     length: str = Field("", max_length=32)
 
 
 class Reassign(Taken):
-    """A seat is reassigned.
+    """The reassignment of an approver's seat.
 
     Attributes:
         to: The id of the new approver.
         of: The id of the current approver. The default is the token's person.
-        reason: Why.
+        reason: The reason.
     """
 
     to: str = Field(min_length=1, max_length=64)
@@ -133,10 +133,10 @@ class Reassign(Taken):
 
 
 class Extend(Taken):
-    """The deadline is moved.
+    """An extension of the deadline.
 
     Attributes:
-        by: By how much: ``4h``, ``1d``.
+        by: The additional time: ``4h``, ``1d``.
         reason: The reason, which the requester can read.
     """
 
@@ -150,8 +150,8 @@ class Give(Reason):
     Attributes:
         reason: In the person's own words.
         digest: The digest of the call that the person was shown. A pending approval is approved.
-        length: How long: ``4h``, at most what the policy allows.
-        uses: How many further calls it covers. The default is the policy's maximum.
+        length: The duration: ``4h``, at most what the policy allows.
+        uses: The number of further calls that it covers. The default is the policy's maximum.
         limit: A CEL expression, to cover less than the policy allows: ``args.amount <= 100``.
     """
 
@@ -162,7 +162,7 @@ class Give(Reason):
 
 
 class Revoke(Taken):
-    """A grant is revoked.
+    """The revocation of a grant.
 
     Attributes:
         reason: The reason, for the audit log.
@@ -172,13 +172,13 @@ class Revoke(Taken):
 
 
 class Freeze(Taken):
-    """Tools are stopped.
+    """A freeze, which stops tools.
 
     Attributes:
         app: The app whose tools are stopped; "" for those of all apps.
         tool: The tool; "" for all tools.
-        everything: Whether all tools of all apps are stopped, in the place of an app or a tool.
-        why: The reason, which everybody who is asked reads.
+        everything: Whether all tools of all apps are stopped, instead of an app's or one tool.
+        why: The reason, which all approvers read.
     """
 
     app: str = Field("", max_length=64)
@@ -188,7 +188,7 @@ class Freeze(Taken):
 
 
 class Thaw(Taken):
-    """A freeze ends.
+    """The end of a freeze.
 
     Attributes:
         why: The reason, for the audit log.
@@ -198,13 +198,13 @@ class Thaw(Taken):
 
 
 class Leave(Taken):
-    """Days on which somebody is away.
+    """An absence, in whole days.
 
     Attributes:
         start: The first day, in JSON ``from``.
         end: The last day, in JSON ``to``.
         delegate: The id or address of the delegate. The default is nobody.
-        hand_over: Whether the delegate alone gets what already waits for the person.
+        hand_over: Whether pending requests move from the person to the delegate.
     """
 
     start: date | None = Field(

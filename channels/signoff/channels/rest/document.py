@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the routes take and give, and which scopes they want."""
+"""The OpenAPI document: the bodies, responses and required scopes of the routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY: Final[dict[str, Any]] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Carry this out once, however often it is sent; known for a day.",
+    "description": "Carries the request out once, even if it is repeated; valid for a day.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
@@ -25,13 +25,13 @@ _KEY: Final[dict[str, Any]] = {
 def document_of(app: FastAPI, routers: Iterable[APIRouter], path: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of the API.
 
-    The scopes of an operation stand in its ``security``, as the roles that OpenAPI allows there:
-    a token with any one of them will do.
+    The scopes of an operation are in its ``security``, as the roles that OpenAPI allows there. A
+    token needs only one of them.
 
     Args:
         app: The application.
-        routers: All that it has, without prefixes.
-        path: Under which it is served.
+        routers: All routers of the application, without prefixes.
+        path: The path at which it is served.
     """
     made = get_openapi(
         title=app.title,
@@ -68,14 +68,14 @@ def document_of(app: FastAPI, routers: Iterable[APIRouter], path: str) -> dict[s
 
 
 def _scopes(route: APIRoute) -> Iterator[str]:
-    """Yield the scopes any of which lets in to a route."""
+    """Yield the scopes of a route; a token needs one of them."""
     for one in route.dependant.dependencies:
         if isinstance(one.call, Needs):
             yield from one.call.scopes
 
 
 def _describe(schema: dict[str, Any]) -> None:
-    """Put what the docstring of a model says of its attributes beside these."""
+    """Move the descriptions of attributes from a model's docstring to its properties."""
     text, _, attributes = inspect.cleandoc(schema.get("description", "")).partition("Attributes:\n")
     schema["description"] = text.strip()
     properties, name = schema.get("properties", {}), ""

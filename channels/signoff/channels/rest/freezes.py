@@ -1,4 +1,4 @@
-"""The routes of freezes: what is stopped, to stop tools at once, and to let them start again."""
+"""The routes of freezes: list them, freeze tools immediately, and thaw them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FreezeId = Annotated[str, Path(max_length=64, description="The id of a freeze.")
 class FreezeRoutes:
     """The routes.
 
-    Everybody who reads approvals sees what is frozen; administrators freeze and thaw. A token that
-    is limited to some apps freezes and thaws those.
+    Everybody who may read approvals may list freezes. Administrators freeze and thaw. A token that
+    is limited to some apps can freeze and thaw only those.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -42,9 +42,9 @@ class FreezeRoutes:
     async def freeze(
         self, access: Administrator, body: bodies.Freeze, request: Request, response: Response
     ) -> models.Freeze:
-        """Stop tools at once, also approved ones. Calls wait, and go on after the thaw.
+        """Stop tools immediately, including approved calls. Calls wait until the thaw.
 
-        It takes an app, a tool, both, or `everything` alone.
+        Send an app, a tool, or both; or only `everything`.
         """
         if body.everything == bool(body.app or body.tool):
             detail = "Name an app, a tool, or both; or send everything = true alone."
@@ -72,7 +72,7 @@ class FreezeRoutes:
         request: Request,
         response: Response,
     ) -> list[models.Freeze]:
-        """End a freeze: what was held goes on. The answer lists what is still frozen."""
+        """End a freeze: held calls continue. The response lists what is still frozen."""
         async with once(self._ledger, access, request, response) as attempt:
             if not attempt.about:
                 found = await self._found(access, freeze_id)
@@ -85,7 +85,7 @@ class FreezeRoutes:
                     more=_proof(access),
                     also=attempt.done,
                 )
-        log.info("rest.thawed", freeze=freeze_id, token=access.id)
+                log.info("rest.thawed", freeze=freeze_id, token=access.id)
         return await self.search(access)
 
     async def _found(self, access: Access, freeze_id: str) -> Freeze:
@@ -100,10 +100,10 @@ def _sees(access: Access, one: Freeze) -> bool:
 
 
 def _require(access: Access, app: str) -> None:
-    """Refuse a token that is limited to some apps what concerns others, or all.
+    """Refuse a token that is limited to some apps if the freeze concerns others, or all.
 
     Raises:
-        Problem: It is.
+        Problem: The token is limited to other apps.
     """
     if access.apps and not (app and access.may_use(app)):
         apps = ", ".join(sorted(access.apps))

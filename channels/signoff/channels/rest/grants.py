@@ -1,4 +1,4 @@
-"""The routes of grants: calls that are approved in advance, and taking that back."""
+"""The routes of grants: give, list and revoke them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GrantId = Annotated[
 
 
 class Wanted(Paging):
-    """Which grants are wanted."""
+    """Filters; an unset one matches everything."""
 
     every: bool = Field(False, alias="all", description="Include ended ones.")
 
@@ -43,8 +43,8 @@ class Wanted(Paging):
 class GrantRoutes:
     """The routes.
 
-    Anyone who has given a grant sees it and takes it back; so does an administrator. Operators and
-    auditors see it.
+    The giver of a grant and administrators can see and revoke it. Operators and auditors can see
+    it.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -76,7 +76,7 @@ class GrantRoutes:
     async def uses(
         self, access: Reader, grant_id: GrantId, wanted: Annotated[Paging, Query()]
     ) -> models.Page[models.Approval]:
-        """List the approvals that a grant has decided, the latest first."""
+        """List the approvals that a grant decided, the latest first."""
         grant = await self._seen(access, grant_id)
 
         index = f"uses:{grant.id}"
@@ -122,11 +122,11 @@ class GrantRoutes:
         request: Request,
         response: Response,
     ) -> models.Grant:
-        """Revoke a grant at once."""
+        """Revoke a grant immediately."""
         seen = await self._seen(access, grant_id)
         if not access.revokes(seen):
-            detail = "The person who gave it does, or an administrator."
-            problem = Problem(403, "not-the-giver", "Not everybody takes a grant back", detail)
+            detail = "Only the person who gave it, or an administrator, can revoke it."
+            problem = Problem(403, "not-the-giver", "You cannot revoke this grant", detail)
             await note_problem(self._decisions, access, seen.approval, problem)
             raise problem
         async with once(self._decisions.ledger, access, request, response) as attempt:
@@ -143,7 +143,7 @@ class GrantRoutes:
         """Return a grant that the token may see.
 
         Raises:
-            Problem: It may not, or there is none: the two are not told apart.
+            Problem: It does not exist, or the token may not see it; the response is the same.
         """
         try:
             found = await self._grants.get(name)

@@ -1,9 +1,9 @@
-"""`Idempotency-Key`: a request that is sent again is carried out once.
+"""`Idempotency-Key`: a repeated request is carried out only once.
 
-What the request does and the note that it was done are one commit. A process that dies in
-between has done nothing, and a second attempt after the answer was lost finds the note: it gets
-what the thing is now, and nothing is done again. Only what was done is noted: a request that was
-refused may be mended and sent again under the same key.
+The effect of a request and the record of its key are one commit. If a process dies before the
+commit, nothing was done. If only the response was lost, the next attempt finds the record: it gets
+the current state, and nothing is done again. Only successful requests are recorded, so a refused
+request can be corrected and sent again with the same key.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from signoff.core.access.api_tokens import Access
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
-"""A header of the answer: this was done before, and not again."""
+"""A response header: the request was carried out earlier, and not repeated."""
 
 KEEP: Final = timedelta(days=1)
-"""How long a key is known."""
+"""How long a key is kept."""
 
 LEASE: Final = 30.0
-"""Seconds after which a request whose gateway died may be tried again."""
+"""Seconds after which a request can be repeated if its gateway died."""
 
 _FORM: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class Once:
-    """One request, which is carried out or has been before.
+    """One request, which is carried out now or was carried out earlier.
 
     Attributes:
-        about: The id of what it came to before; "" where it has to be carried out.
+        about: The id of the earlier result; "" if the request must be carried out now.
     """
 
     def __init__(self, name: str = "", token: str = "", mark: str = "", about: str = "") -> None:
@@ -50,10 +50,10 @@ class Once:
         self._name, self._token, self._mark = name, token, mark
 
     def done(self, about: str) -> Change | None:
-        """Return what the commit that carries it out has to do besides; None without a key.
+        """Return the change that records the key in the same commit; None without a key.
 
         Args:
-            about: The id of what it comes to.
+            about: The id of the result.
         """
         if not self._name:
             return None
@@ -66,18 +66,18 @@ class Once:
 async def once(
     ledger: Ledger, access: Access, request: Request, response: Response, *, part: str = ""
 ) -> AsyncIterator[Once]:
-    """Take a request up, if nobody has it, and look whether it was carried out before.
+    """Lock a request's key, and check whether the request was carried out earlier.
 
     Args:
-        ledger: Where it is noted.
-        access: Whose request it is.
+        ledger: The ledger, which keeps the records.
+        access: The access of the request's token.
         request: The request.
-        response: Gets a header where it was carried out before.
-        part: Which of several things that the request wants, each noted separately.
+        response: Gets a header if the request was carried out earlier.
+        part: The part of a request with several parts, each recorded separately.
 
     Raises:
-        Problem: 422 for a key that has another form or belongs to another request, 409 while the
-            same one is being carried out.
+        Problem: 422 for a malformed key or the key of another request, 409 while the same request
+            is being carried out.
         LedgerUnavailable: Redis cannot be reached.
     """
     key = request.headers.get(HEADER.lower())
@@ -108,5 +108,5 @@ async def once(
             response.headers[REPLAYED] = "true"
         yield Once(name, token, mark, before["about"] if before is not None else "")
     finally:
-        # A commit has given it back already, and then this does nothing.
+        # A commit has already released the lease; then this does nothing.
         await ledger.release_lease(f"lease:{name}", token)

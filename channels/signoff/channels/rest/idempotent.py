@@ -1,4 +1,4 @@
-"""What each request that changes an approval goes through: what it may see, and only once."""
+"""Checks every request that changes an approval: visibility, permission, idempotency."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ log = structlog.get_logger(__name__)
 Id = Annotated[str, Path(max_length=128, description="The id of an approval: ap_ and 16 letters.")]
 
 Want = Callable[[Approval], tuple[Move, Actor]]
-"""Returns which move a request wants on an approval that it may see, and as whom."""
+"""Returns the move that a request makes on a visible approval, and its actor."""
 
 
 class ApprovalRequest:
-    """A request about one approval, and the headers of its answer."""
+    """A request about one approval, and the headers of its response."""
 
     def __init__(self, approval_id: Id, request: Request, response: Response) -> None:
         self.approval_id = approval_id
@@ -46,7 +46,7 @@ About = Annotated[ApprovalRequest, Depends()]
 
 
 class IdempotentRequests:
-    """Carries requests about approvals out.
+    """Carries out requests about approvals.
 
     Args:
         decisions: Makes the moves.
@@ -58,10 +58,10 @@ class IdempotentRequests:
     async def carry_out(
         self, access: Access, about: ApprovalRequest, want: Want
     ) -> models.Approval:
-        """Make the move of a request, unless the same one was made; return what the approval is.
+        """Make the move of a request, unless it was made earlier; return the current approval.
 
         Raises:
-            Problem: The token may not see it, or the key of the request cannot be used.
+            Problem: The token may not see the approval, or the idempotency key cannot be used.
             SignoffError: The move was refused, or could not be made.
         """
         seen, ledger = await self.seen(access, about.approval_id), self._decisions.ledger
@@ -79,7 +79,7 @@ class IdempotentRequests:
         """Return an approval that the token may see.
 
         Raises:
-            Problem: It may not, or there is none: the two are not told apart.
+            Problem: It does not exist, or the token may not see it; the response is the same.
         """
         try:
             found = await self._decisions.ledger.approval(approval_id)
@@ -90,15 +90,15 @@ class IdempotentRequests:
         return found
 
     def person(self, access: Access) -> Person:
-        """Return as whom a token acts.
+        """Return the person of a token.
 
         Raises:
-            Problem: It is of no person.
+            Problem: The token does not belong to a person.
         """
         found = self._decisions.directory.get(access.person)
         if found is None:
-            detail = "Only a token that was made with `--person` does this."
-            raise Problem(403, "no-person", "The token is of no person", detail)
+            detail = "Only a token made with `--person` can do this."
+            raise Problem(403, "no-person", "The token does not belong to a person", detail)
         return found
 
 
@@ -108,12 +108,12 @@ def actor_of(
     seen: Approval | None = None,
     directory: Directory | None = None,
 ) -> Actor:
-    """Return as whom a token acts, and what the audit notes of it.
+    """Return the actor for a token, with the details that the audit records.
 
     Args:
-        access: The token.
-        who: Who acts.
-        seen: What is moved; None for what has nothing to do with roles.
+        access: The access of the token.
+        who: The person or the role that acts.
+        seen: The approval; None for an action that does not depend on roles.
         directory: The people.
     """
     person = directory.get(access.person) if directory is not None else None
@@ -125,10 +125,10 @@ def actor_of(
 
 
 def same_call(seen: Approval, digest: str) -> None:
-    """Refuse an answer to another call than the one that was shown.
+    """Refuse an answer whose digest is not that of the call.
 
     Raises:
-        Problem: The digest is not that of this approval.
+        Problem: The digest belongs to another call.
     """
     if digest != seen.digest:
         detail = "The digest is that of another call, so nothing was done. Look again."
@@ -136,23 +136,23 @@ def same_call(seen: Approval, digest: str) -> None:
 
 
 def somebody(directory: Directory, name: str, pointer: str) -> Person:
-    """Return a person whom a body names.
+    """Return the person that a body names.
 
     Raises:
-        Problem: There is none of this id.
+        Problem: Nobody has this id.
     """
     found = directory.get(name)
     if found is None:
-        detail = f"{name!r} is nobody to whom, or from whom, it could go. Name a person's id."
+        detail = f"{name!r} is not the id of a person."
         raise Problem(422, "no-such-person", "There is no such person", f"{pointer}: {detail}")
     return found
 
 
 def length_of(text: str, pointer: str) -> timedelta:
-    """Read how long, by the clock.
+    """Parse a duration in clock time.
 
     Raises:
-        Problem: It is no duration, or one of working time.
+        Problem: It is not a duration, or it is in working time.
     """
     try:
         return parse_length(text)

@@ -1,4 +1,4 @@
-"""The routes of the moves that decide nothing: claim, reassign, ask, comment, extend, remind."""
+"""The routes of moves without a decision: claim, reassign, ask, comment, extend, remind."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from signoff.core.directory.people import Person
 class Moves:
     """The routes.
 
-    A person's token makes the moves as that person, who has to be asked, or to be the requester. An
-    operator's and an administrator's put things right as an operator does; the latter
-    claims and asks nothing.
+    A person's token acts as that person, who must be an approver or the requester. An operator's
+    and an administrator's token can also intervene as an operator does. An administrator's token
+    can neither claim nor ask.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -94,7 +94,7 @@ class Moves:
         )
 
     def _actor(self, access: Access, person: Person | None, seen: Approval) -> Actor:
-        """Return as whom a token acts: as a person, or else in the role that it has."""
+        """Return the actor for a token: the person, or else the token's role."""
         who = person or self._who(access, seen)
         return actor_of(access, who, seen, self._decisions.directory)
 

@@ -1,4 +1,4 @@
-"""Lists in pages: the cursor is a place in an index, so what is added above moves nothing."""
+"""Pagination: a cursor is a position in an index, so new items do not shift the pages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class Paging(BaseModel):
-    """Which part of a list is wanted.
+    """The requested page of a list.
 
     Attributes:
-        cursor: The `next` of the page before; without it, the first.
+        cursor: The `next` of the previous page. The default is the first page.
         limit: The largest number of items on a page.
     """
 
@@ -30,10 +30,10 @@ class Paging(BaseModel):
 async def page(
     listed: List[T], keep: Callable[[T], bool], wanted: Paging
 ) -> tuple[Sequence[T], str | None]:
-    """Return a page of what is to be kept, and the cursor behind it; None at the end.
+    """Return a page of the items to keep, and the cursor of the next page; None at the end.
 
     Raises:
-        Problem: The cursor is none of ours.
+        Problem: The cursor is invalid.
     """
     try:
         before = Place.of(wanted.cursor) if wanted.cursor else None

@@ -1,4 +1,4 @@
-"""The routes of people: who is away, and who decides instead."""
+"""The routes of people: their absences and delegates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ PersonId = Annotated[str, Path(max_length=64, description="The id of a person.")
 class People:
     """The routes.
 
-    A person's token shows and says when that person is away; an administrator's of anybody.
+    A person's token reads and sets the absences of that person, an administrator's those of
+    anybody.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -55,9 +56,10 @@ class People:
         request: Request,
         response: Response,
     ) -> models.Left:
-        """Set an absence, in whole days of the person's time zone. It takes effect at once.
+        """Set an absence, in whole days of the person's time zone. It takes effect immediately.
 
-        The answer names what still waits for the person. With `hand_over` the delegate gets it.
+        The response lists the requests that still wait for the person. With `hand_over`, they move
+        to the delegate.
         """
         person = self._seen(access, person_id)
         start = body.start or person.day(await self._decisions.ledger.now())
@@ -65,7 +67,7 @@ class People:
             detail = f"/to: {body.end} is before {start}, on which it begins."
             raise Problem(422, "absence", "The absence cannot be noted", detail)
         stands_in = self._decisions.directory.find(body.delegate) if body.delegate else None
-        # The domain refuses people whom nobody knows.
+        # The domain refuses unknown people.
         delegate = stands_in.id if stands_in is not None else body.delegate
         absence = Absence(start=start, end=body.end, delegate=delegate)
         if body.hand_over and stands_in is None:
@@ -110,7 +112,8 @@ class People:
         """Return a person whose absences the token may read.
 
         Raises:
-            Problem: It may not, or there is none: the two are not told apart.
+            Problem: The person does not exist, or the token may not read the absences; the response
+                is the same.
         """
         found = self._decisions.directory.get(person_id)
         if found is None or not _may(access, person_id):
@@ -124,7 +127,7 @@ class People:
 
 
 def _next(waiting: Sequence[str], handed: HandedOver, to: Person | None) -> str:
-    """Say what happens to what still waits for somebody who is away, "" where nothing does."""
+    """Describe what happens to requests that wait for an absent person, "" if there are none."""
     if not waiting:
         return ""
     if handed.refused:

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), and what they look like in the OpenAPI document."""
+"""Errors as problem documents (RFC 9457), and their schema in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _WORDS: Final = {
 
 
 def not_found(thing: str, name: str) -> Problem:
-    """Return the answer for what is not there, or not for this client: the same."""
+    """Return the problem for a thing that does not exist, or that the client may not see."""
     return Problem(
         404,
         "not-found",
@@ -62,12 +62,12 @@ def not_found(thing: str, name: str) -> Problem:
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for the client."""
+    """Return the problem document's content for an error."""
     return Problem.of(error, _KINDS)
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return what the OpenAPI document says about the problems of a route."""
+    """Return the problem responses of a route for the OpenAPI document."""
     schema = {"$ref": "#/components/schemas/Problem"}
     usual = (401, 403, 422, 429, 500, 503)
     return {
@@ -77,9 +77,9 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def add_handlers(app: FastAPI, decisions: Decisions) -> None:
-    """Have every error of an application answered with a problem document.
+    """Make an application answer every error with a problem document.
 
-    What is refused before it comes to a move is put into the audit here.
+    Requests that are refused before a move are recorded in the audit here.
     """
 
     @app.exception_handler(Problem)
@@ -105,7 +105,7 @@ def add_handlers(app: FastAPI, decisions: Decisions) -> None:
 
 
 async def _note(decisions: Decisions, request: Request, problem: Problem) -> None:
-    """Put into the audit that somebody may not do to an approval what they wanted."""
+    """Record in the audit that a request about an approval was not permitted."""
     about = str(request.path_params.get("approval_id", ""))
     access: Access | None = getattr(request.state, "access", None)
     if request.method == "POST" and problem.status in _REFUSED and about and access is not None:
@@ -115,10 +115,11 @@ async def _note(decisions: Decisions, request: Request, problem: Problem) -> Non
 async def note_problem(
     decisions: Decisions, access: Access, approval: str, problem: Problem
 ) -> None:
-    """Put into the audit that a token's request about an approval was refused.
+    """Record in the audit that a token's request about an approval was refused.
 
-    Those who may not see the approval are told that there is none; the audit says what was tried. A
-    request that is being carried out is no refusal, and what does not exist has no audit.
+    A token that may not see the approval gets "not found", and the audit records the attempt. A
+    request that is still being carried out is not a refusal. An approval that does not exist has no
+    audit.
     """
     if problem.kind == IN_FLIGHT:
         return
@@ -131,7 +132,7 @@ async def note_problem(
     except ApprovalNotFound:
         return
     except LedgerError as error:
-        # Nothing was done, and the client is told so.
+        # Nothing was done, and the response says so.
         log.warning("rest.refusal_not_noted", approval=approval, error=str(error))
 
 

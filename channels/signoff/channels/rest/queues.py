@@ -1,4 +1,4 @@
-"""The routes of queues: what waits, how long and on whom."""
+"""The routes of queues: pending approvals, how long they wait, and for whom."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Name = Annotated[
 class Queues:
     """The routes.
 
-    A person sees the queues that they are in, and what waits for them; operators, auditors and
-    administrators everything.
+    A person sees the queues that they belong to, and the approvals that wait for them. Operators,
+    auditors and administrators see everything.
     """
 
     def __init__(self, decisions: Decisions) -> None:
@@ -63,7 +63,7 @@ class Queues:
         called = name_of(directory, name)
         if called not in self._names(access):
             raise not_found("queue", name)
-        # By what is due next there is no order that stays while somebody turns the pages.
+        # The order by due date changes while a client reads the pages.
         index = listing.APPROVALS if called == ALL else index_of(called)
 
         listed = partial(listing.approvals, self._decisions.ledger, index=index)

@@ -1,4 +1,4 @@
-"""The routes of runs: giving an agent something to do, and asking for the result."""
+"""The routes of runs: submit a message to an agent, and read the result."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Id = Annotated[str, Path(max_length=128, description="The id of a run: run_ and 
 
 
 class Wanted(Paging):
-    """Which runs are wanted; what is not said leaves them open."""
+    """Filters; an unset one matches everything."""
 
     state: RunState | None = Field(None, description="Only those in this state.")
     app: str = Field("", max_length=128, description="Only those of this app.")
     user: str = Field("", max_length=128, description="Only those of this ADK user.")
 
     def fits(self, one: Run) -> bool:
-        """Say whether a run is one of them."""
+        """Return whether a run matches."""
         return (
             self.state in {None, one.state}
             and self.app in {"", one.app}
@@ -46,11 +46,11 @@ class Wanted(Paging):
 
 
 class Runs:
-    """The routes, which submit and show runs.
+    """The routes.
 
     Args:
-        decisions: Has the ledger and the people.
-        is_app: Says whether there is an agent of this name, as far as is known here.
+        decisions: Gives access to the ledger and the directory.
+        is_app: Returns whether an agent of this name may exist.
     """
 
     def __init__(self, decisions: Decisions, is_app: Callable[[str], bool]) -> None:
@@ -68,7 +68,7 @@ class Runs:
             raise Problem(422, "invalid", "This cannot be submitted", detail)
         if not access.may_submit(body.app, user):
             detail = f"This token submits nothing to {body.app!r} for {user!r}."
-            raise Problem(403, "not-for-this-user", "The token is not good for this", detail)
+            raise Problem(403, "not-for-this-user", "The token does not allow this", detail)
         if not self._is_app(body.app):
             detail = f"There is no agent {body.app!r} among those that are set up."
             raise Problem(422, "no-such-app", "There is no such agent", detail)

@@ -1,4 +1,4 @@
-"""What the domain has, as the API gives it."""
+"""Converts the models of the domain to those of the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(one: Run) -> models.Run:
 
 
 def approval(one: Approval) -> models.Approval:
-    """Return an approval, without the addresses of those who are asked and what is hidden."""
+    """Return an approval, without hidden values and approvers' addresses."""
     hidden = having_hidden(one.call.args, one.hides)
     one = masked(one)
     decided, claim = one.decision, one.claimed
@@ -74,7 +74,7 @@ def _vote(one: Vote) -> models.Vote:
     said = one.decision
     return models.Vote(
         by=said.by,
-        # Who votes for oneself stands for nobody else.
+        # People who vote for themselves do not represent anybody.
         stands_for="" if one.stands_for == one.by else one.stands_for,
         verdict=one.verdict,
         at=said.at,
@@ -84,18 +84,21 @@ def _vote(one: Vote) -> models.Vote:
 
 
 def entry(one: Event, *, details: bool) -> models.Entry:
-    """Return what happened; details, which may have addresses in them, for those who may see."""
+    """Return an entry of the history.
+
+    Not everybody gets its details, which may contain addresses.
+    """
     more = one.more if details else {}
     return models.Entry(what=one.what.value, at=one.at, by=one.by, why=one.why, more=more)
 
 
 def queue(one: Waiting) -> models.Queue:
-    """Return what waits in a queue."""
+    """Return the summary of a queue."""
     return models.Queue.model_validate(one.model_dump())
 
 
 def figures(one: Figures) -> models.Figures:
-    """Return the figures of what has ended."""
+    """Return the metrics of ended approvals."""
     took = tuple(
         models.Took(
             name=each.name,
@@ -110,7 +113,7 @@ def figures(one: Figures) -> models.Figures:
 
 
 def grant(one: Grant, now: datetime) -> models.Grant:
-    """Return a grant, as it stands at a moment."""
+    """Return a grant, with its state at this time."""
     scope = one.scope
     return models.Grant(
         **one.model_dump(exclude={"scope", "run", "version"}),
@@ -127,7 +130,7 @@ def grant(one: Grant, now: datetime) -> models.Grant:
 
 
 def person(one: Person, now: datetime) -> models.Person:
-    """Return when somebody is away, without addresses."""
+    """Return a person and their absences, without addresses."""
     today = one.day(now)
     return models.Person(
         id=one.id,
@@ -138,7 +141,7 @@ def person(one: Person, now: datetime) -> models.Person:
 
 
 def freeze(one: Freeze) -> models.Freeze:
-    """Return what is frozen."""
+    """Return a freeze."""
     return models.Freeze(**one.model_dump(), stops=one.stops)
 
 
@@ -147,12 +150,12 @@ def _away(one: Absence) -> models.Away:
 
 
 def problem(one: Problem) -> models.Problem:
-    """Return a problem as its document has it."""
+    """Return a problem as the model of its document."""
     return models.Problem.model_validate_json(bytes(one.response().body))
 
 
 def me(one: Access) -> models.Me:
-    """Return what a token is, but for its secret and its hash."""
+    """Return a token, without its secret and its hash."""
     return models.Me(
         id=one.id,
         name=one.name,

@@ -1,1 +1,1 @@
-"""The Slack channel: cards with buttons, modals, and what people press."""
+"""The Slack channel: cards with buttons, modals, clicks and shortcuts."""

@@ -1,4 +1,4 @@
-"""What `signoff doctor` asks Slack: whether cards can be sent, and clicks be taken."""
+"""The Slack checks of `signoff doctor`: whether cards can be sent and clicks received."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_PEOPLE = 20
 
 
 class Result(NamedTuple):
-    """One thing that was looked at; the problem is "" where it is well."""
+    """The result of one check; the problem is "" if it passed."""
 
     about: str
     problem: str
@@ -27,12 +27,12 @@ class Result(NamedTuple):
 async def check(
     settings: SlackSettings, channels: Iterable[str], people: Iterable[Person]
 ) -> list[Result]:
-    """Look at the tokens, the scopes, the channels and the people; nothing is posted.
+    """Check the tokens, scopes, channels and people, without posting anything.
 
     Args:
         settings: The settings.
         channels: The channels that policies name.
-        people: Those who are asked in Slack.
+        people: The people who are asked in Slack.
     """
     web = SlackWeb(settings)
     try:
@@ -72,7 +72,7 @@ async def _clicks(web: SlackWeb, settings: SlackSettings) -> Result:
         return Result("app_token", "", f"clicks come over {settings.connections} connections")
     secret = settings.signing_secret.get_secret_value()
     if len(secret) != _SECRET or set(secret) - set(string.hexdigits):
-        problem = "it has not the form of a Signing Secret: 32 hexadecimal digits"
+        problem = "it does not have the form of a Signing Secret: 32 hexadecimal digits"
         return Result("signing_secret", problem)
     return Result("signing_secret", "", "clicks come by HTTP to /slack/interactions")
 

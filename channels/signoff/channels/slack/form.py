@@ -1,4 +1,4 @@
-"""The form of an approval in a modal: one input for each field, and back into values.
+"""The form of an approval in a modal: turns fields into inputs, and inputs into values.
 
 Slack's inputs: https://docs.slack.dev/reference/block-kit/block-elements.
 """
@@ -49,7 +49,7 @@ _HINT: Final = 2_000
 
 
 def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
-    """Return an input block for each field; its block id says which field it is."""
+    """Return an input block for each field; the block id identifies the field."""
     return [
         InputBlock(
             block_id=field_id(at),
@@ -63,7 +63,7 @@ def inputs(wanted: Sequence[Field]) -> list[InputBlock]:
 
 
 def fits(wanted: Sequence[Field]) -> bool:
-    """Say whether a modal shows all of these fields: their names, notes, choices and beginnings."""
+    """Return whether a modal can show all fields: names, notes, choices and initial values."""
     return len(wanted) <= MOST_FIELDS and all(
         units(one_line(field.name)) <= LABEL
         and units(field.note) <= _HINT
@@ -74,14 +74,14 @@ def fits(wanted: Sequence[Field]) -> bool:
 
 
 def read_values(wanted: Sequence[Field], state: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return what a person filled in, by field; fields that were left empty are left out.
+    """Return the values that a person entered, by field, without empty fields.
 
     Args:
-        wanted: The fields, as the modal was made from.
+        wanted: The fields from which the modal was made.
         state: ``view.state.values`` of the submission.
 
     Raises:
-        PayloadErrors: By field, what is wrong; nothing else is raised, whatever was sent.
+        PayloadErrors: The errors by field. Nothing else is raised, whatever was sent.
     """
     return read_each(wanted, lambda field, name: _read(field, _at(_at(state, name), VALUE)))
 
@@ -128,16 +128,16 @@ def _option(value: str, text: str) -> Option:
     return Option(value=value, text=plain(clip(one_line(text), BUTTON) or " "))
 
 
-def _at(value: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401 -- whatever Slack, or somebody else, sent
+def _at(value: Any, key: str) -> Mapping[str, Any]:  # noqa: ANN401 -- unchecked JSON from a request
     found = value.get(key) if isinstance(value, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
 def _read(field: Field, element: Mapping[str, Any]) -> tuple[JsonValue] | None:
-    """Return what an input holds; None where it was left empty.
+    """Return the value of an input, in a tuple; None if it is empty.
 
     Raises:
-        PayloadError: It is not of the field's kind.
+        PayloadError: The value does not have the type of the field.
     """
     match field.input:
         case Input.BOOLEAN | Input.CHOICE:
@@ -157,7 +157,7 @@ def _read(field: Field, element: Mapping[str, Any]) -> tuple[JsonValue] | None:
 
 
 def _number(field: Field, text: str) -> JsonValue:
-    # Slack writes every number with a decimal point, so "1.000" is one here, for all readers.
+    # Slack writes numbers with a decimal point, so "1.000" means one here, in every locale.
     whole = field.input is Input.INTEGER
     value = _number_of(text, whole=whole)
     if value is None:

@@ -1,6 +1,6 @@
-"""Who is in the user groups that policies ask, looked up in Slack every few minutes.
+"""Looks up the members of the user groups that policies name, every few minutes.
 
-Slack is not asked when a level begins: it may be away then, and the person who asks must not wait.
+Slack is not queried when a level begins: it may be down then, and the requester must not wait.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from signoff.core.base.errors import LedgerError, SlackError
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 300.0
-"""Seconds between two looks."""
+"""Seconds between two look-ups."""
 
 
 class GroupKeeper:
     """Keeps the members of user groups in the ledger, for all processes.
 
-    Any number of processes may do it: what they write is the same.
+    Any number of processes may run this: they all write the same.
 
     Args:
-        ledger: Where they are kept.
+        ledger: The ledger, which keeps the members.
         web: The Web API.
-        identities: Says who the users are.
-        groups: The ids of the groups that policies ask.
+        identities: Finds the people behind the users.
+        groups: The ids of the groups that policies name.
 
     Attributes:
-        groups: The same; they may change while it runs.
+        groups: The same ids; they may change while it runs.
     """
 
     def __init__(
@@ -48,22 +48,22 @@ class GroupKeeper:
         self.groups = groups
 
     async def once(self) -> None:
-        """Look at all groups; one that cannot be looked up stays as it was.
+        """Look up all groups; a group whose look-up fails keeps its previous members.
 
         Raises:
-            LedgerError: It could not be committed.
+            LedgerError: The members could not be committed.
         """
         found: dict[str, tuple[str, ...]] = {}
         for group in tuple(self.groups):
             try:
                 found[group] = await self._members(group)
             except SlackError as error:
-                log.error("slack.group_unknown", group=group, problem=str(error))  # noqa: TRY400 -- the message says it all
+                log.error("slack.group_unknown", group=group, problem=str(error))  # noqa: TRY400 -- the message is enough
         if found and await keep_groups(self._ledger, found):
             log.info("slack.groups", groups={one: len(found[one]) for one in found})
 
     async def run_forever(self) -> None:
-        """Look again and again; failures are logged."""
+        """Repeat the look-up forever, and log failures."""
         while True:
             try:
                 await self.once()
@@ -74,7 +74,7 @@ class GroupKeeper:
     async def _members(self, group: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for user in await self._web.group(group):
-            # Whose team a user is of, Slack says when it is asked about the user.
+            # Slack returns the team of a user when it is asked about the user.
             person = await self._identities.who(Actor(user=user, team=""))
             if person is None:
                 log.warning("slack.member_unknown", group=group, user=user)

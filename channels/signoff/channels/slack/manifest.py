@@ -13,8 +13,8 @@ def manifest(*, name: str, url: str) -> dict[str, Any]:
     """Return the manifest of an app.
 
     Args:
-        name: What people see.
-        url: The public address of the gateway, to which Slack posts clicks; "" for Socket Mode.
+        name: The app's name.
+        url: The public URL of the gateway, to which Slack posts clicks; "" for Socket Mode.
     """
     interactivity: dict[str, Any] = {"is_enabled": True}
     if url:
@@ -38,7 +38,7 @@ def manifest(*, name: str, url: str) -> dict[str, Any]:
                     "name": "See what you asked for",
                     "type": "global",
                     "callback_id": REQUESTS,
-                    "description": "What waits, on whom; remind them, or withdraw it",
+                    "description": "See whom your requests wait for; remind them, or withdraw",
                 },
             ],
         },

@@ -1,4 +1,4 @@
-"""What we put into Slack so that what comes back says what it is about."""
+"""The references in Slack's buttons, modals and messages that identify an approval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK: Final = "signoff.ask"
 ANSWER: Final = "signoff.answer"
 REVOKE: Final = "signoff.revoke"
 MORE: Final = "signoff.more"
-"""The menu of a card; what was chosen in it is read as a click on one of the following."""
+"""The menu of a card; a choice in it is read as a click on one of the following."""
 
 COMMENT: Final = "signoff.comment"
 REASSIGN: Final = "signoff.reassign"
@@ -29,27 +29,27 @@ REMIND: Final = "signoff.remind"
 WITHDRAW: Final = "signoff.withdraw"
 
 MENU: Final = frozenset({COMMENT, REASSIGN, EXTEND, REMIND, WITHDRAW})
-"""What can be chosen in the menu."""
+"""The options of the menu."""
 
 AWAY: Final = "signoff.away"
-"""The global shortcut by which people say that they are away, and the modal that it opens."""
+"""The global shortcut to set an absence, and the modal that it opens."""
 
 REQUESTS: Final = "signoff.requests"
-"""The global shortcut that shows people what they have asked for and is not decided."""
+"""The global shortcut that shows people their own pending requests."""
 
 OPEN: Final = "signoff.open"
-"""A button that is a link; Slack tells of the click, and there is nothing to do."""
+"""A button that is a link; Slack reports the click, which needs no handling."""
 
 _CHOICE_PARTS: Final = 2
 
 
 class Reference(BaseModel):
-    """What a button or a modal is about; it goes to Slack and comes back, and proves nothing.
+    """A reference in a button or a modal. It returns from Slack, and proves nothing.
 
     Attributes:
         approval: The id of the approval.
-        digest: The first characters of its digest: what was shown.
-        to: Whom the card was sent to; see `Asked.key`.
+        digest: The first characters of the digest of the call that was shown.
+        to: The recipient of the card; see `Asked.key`.
         copy_of: The receipt of the message that a modal was opened from, "" on a button.
     """
 
@@ -61,25 +61,25 @@ class Reference(BaseModel):
     copy_of: str = ""
 
     def is_of(self, digest: str) -> bool:
-        """Say whether this is what was shown under a digest."""
+        """Return whether this refers to the call with a digest."""
         return bool(self.digest) and short_digest(digest) == self.digest
 
     def text(self) -> str:
-        """Return it as Slack carries it: under 2,000 characters, for a button's value."""
+        """Return it as a button's value: under 2,000 characters."""
         return self.model_dump_json(exclude_defaults=True)
 
 
 def choice(action: str, reference: Reference) -> str:
-    """Return what an option of the menu carries: 150 characters at most, so less than a button."""
+    """Return the value of a menu option: at most 150 characters, so shorter than a button's."""
     return f"{action} {reference.approval} {reference.digest}"
 
 
 def read_choice(text: str, to: str) -> tuple[str, Reference] | None:
-    """Return what was chosen in the menu, and of what; None for what we never wrote.
+    """Return the chosen action and its reference; None for a value that we did not write.
 
     Args:
-        text: What the option carries.
-        to: Whom the card was sent to, as its metadata says; "" where it says nothing.
+        text: The value of the option.
+        to: The recipient of the card, from its metadata; "" if that does not name one.
     """
     action, *about = text.split(" ")
     if action not in MENU or len(about) != _CHOICE_PARTS or not all(about):
@@ -88,18 +88,18 @@ def read_choice(text: str, to: str) -> tuple[str, Reference] | None:
 
 
 class Receipt(NamedTuple):
-    """Where a message stands: the conversation's id and the message's timestamp."""
+    """The location of a message: the conversation's id and the message's timestamp."""
 
     channel: str
     ts: str
 
     def __str__(self) -> str:
-        """Return it as the ledger keeps it."""
+        """Return it as the ledger stores it."""
         return f"{self.channel}/{self.ts}"
 
 
 def read_reference(text: str) -> Reference | None:
-    """Return what a value says; None for one that we never wrote."""
+    """Return the reference in a value; None for a value that we did not write."""
     try:
         return Reference.model_validate_json(text)
     except ValidationError:
@@ -107,6 +107,6 @@ def read_reference(text: str) -> Reference | None:
 
 
 def read_receipt(text: str) -> Receipt | None:
-    """Return where a message stands; None for "" and for what is no receipt of ours."""
+    """Return the location of a message; None for "" and for an invalid receipt."""
     channel, mark, ts = text.partition("/")
     return Receipt(channel, ts) if mark and channel and ts else None

@@ -11,11 +11,12 @@ _APP = "xapp-"
 
 
 class SlackSettings(BaseModel):
-    """The Slack channel; it is on when there is a bot token.
+    """The Slack channel; a bot token enables it.
 
     Attributes:
         bot_token: The app's bot token, ``xoxb-…``.
-        app_token: The app-level token for Socket Mode, ``xapp-…``. Without it clicks come by HTTP.
+        app_token: The app-level token for Socket Mode, ``xapp-…``. Without it, clicks come over
+            HTTP.
         signing_secret: Verifies HTTP requests from Slack.
         connections: How many Socket Mode connections a gateway opens. With two or more, one can be
             renewed while another receives clicks.
@@ -44,7 +45,7 @@ class SlackSettings(BaseModel):
 
     @property
     def takes_clicks(self) -> bool:
-        """Whether what is pressed comes in."""
+        """Whether clicks can be received."""
         return self.socket_mode or bool(self.signing_secret.get_secret_value())
 
     @model_validator(mode="after")

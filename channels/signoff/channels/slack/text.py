@@ -1,4 +1,4 @@
-"""Text for Slack: escaped, clipped to the documented limits, and never read as markup.
+"""Text for Slack: escaped, clipped to the documented limits, and never parsed as markup.
 
 Limits: https://docs.slack.dev/reference/block-kit. Lengths are counted in UTF-16 units, the larger
 of the two ways in which a limit in "characters" can be read.
@@ -30,7 +30,7 @@ def units(text: str) -> int:
 
 
 def clip(text: str, most: int) -> str:
-    """Return a text of at most so many UTF-16 units; what was cut ends in an ellipsis."""
+    """Return a text of at most `most` UTF-16 units; a cut text ends in an ellipsis."""
     if units(text) <= most:
         return text
     kept, used = [], 1
@@ -43,7 +43,7 @@ def clip(text: str, most: int) -> str:
 
 
 def pieces(text: str, size: int, most: int) -> list[str]:
-    """Cut a text into at most so many pieces of a size, at ends of lines where there are some."""
+    """Split a text into at most `most` pieces of a size, at line ends if possible."""
     found: list[str] = []
     rest = text
     while rest and len(found) < most:
@@ -60,7 +60,7 @@ def pieces(text: str, size: int, most: int) -> list[str]:
 
 
 def escape(text: str, most: int = SECTION) -> str:
-    """Return text of others for mrkdwn: no mention, no channel and no link can be in it.
+    """Escape text from others for mrkdwn, so that it cannot contain mentions, channels or links.
 
     https://docs.slack.dev/messaging/formatting-message-text#escaping
     """
@@ -73,19 +73,19 @@ def escape(text: str, most: int = SECTION) -> str:
 
 
 def plain(text: str, most: int = SECTION) -> PlainTextObject:
-    """Return a text that is shown as it is: no formatting, no ``:emoji:``, no links."""
+    """Return a text that is shown unchanged: without formatting, ``:emoji:`` and links."""
     return PlainTextObject(text=clip(text, most) or " ", emoji=False)
 
 
 def markup(text: str) -> MarkdownTextObject:
-    """Return our own mrkdwn, in which the text of others is escaped; nothing in it is linked."""
+    """Return our own mrkdwn, without automatic links; text from others must already be escaped."""
     return MarkdownTextObject(text=text, verbatim=True)
 
 
 def date(at: datetime) -> str:
-    """Return a moment that each reader sees in their own time zone.
+    """Return a time that Slack shows each reader in their own time zone.
 
-    A program that cannot show it so shows it in UTC.
+    A client that cannot do this shows it in UTC.
 
     https://docs.slack.dev/messaging/formatting-message-text#date-formatting
     """

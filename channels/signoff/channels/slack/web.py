@@ -1,4 +1,4 @@
-"""The Web API of Slack, as far as we use it; its errors are translated here.
+"""The methods of Slack's Web API that we use, with translated errors.
 
 https://docs.slack.dev/reference/methods
 """
@@ -33,7 +33,7 @@ SCOPES: Final = (
     "usergroups:read",
     "commands",
 )
-"""What the bot token must be allowed."""
+"""The scopes that the bot token needs."""
 
 _LATER: Final = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable"}
@@ -56,12 +56,12 @@ _FOREIGN: Final = (
     *(SlackClientError, aiohttp.ClientError, TimeoutError, OSError, ValueError),
     AttributeError,
 )
-"""What the SDK and the network below it raise; the SDK takes any plain text for JSON."""
+"""The errors of the SDK and the network; the SDK parses any plain text as JSON."""
 
 _HISTORY: Final = 200
 _MOST_PAGES: Final = 5
 _UNSURE: Final = frozenset({"internal_error", "fatal_error"})
-"""Some of what was asked may have been done: https://docs.slack.dev/reference/methods."""
+"""Errors after which the call may have had an effect: https://docs.slack.dev/reference/methods."""
 
 _LIMITED: Final = frozenset({"ratelimited", "rate_limited"})
 _TOO_MANY: Final = 429
@@ -69,7 +69,7 @@ _SERVER_ERROR: Final = 500
 
 
 class Me(NamedTuple):
-    """Whom the bot token belongs to; "" where there is none."""
+    """The owner of the bot token; a part that Slack does not send is ""."""
 
     team: str
     enterprise: str
@@ -87,9 +87,9 @@ class Member(NamedTuple):
 
 
 class SlackWeb:
-    """Calls the Web API; one session for all calls, made in the loop that uses it first.
+    """Calls the Web API, with one session that is created in the event loop of the first call.
 
-    Nothing is tried again here: the caller knows whether it may be.
+    It does not retry: the caller knows whether a retry is safe.
 
     Args:
         settings: The settings.
@@ -107,7 +107,7 @@ class SlackWeb:
             await session.close()
 
     async def whoami(self) -> Me:
-        """Return whom the token belongs to (``auth.test``)."""
+        """Return the owner of the token (``auth.test``)."""
         found = await self._call("auth.test")
         return Me(
             str(found.get("team_id") or ""),
@@ -122,7 +122,7 @@ class SlackWeb:
         return str(found["channel"]["id"])
 
     async def user_of(self, email: str) -> str:
-        """Return the id of the user with an address (``users.lookupByEmail``)."""
+        """Return the id of the user with an email address (``users.lookupByEmail``)."""
         found = await self._call("users.lookupByEmail", get=True, email=email)
         return str(found["user"]["id"])
 
@@ -155,7 +155,7 @@ class SlackWeb:
         """Post a message (``chat.postMessage``).
 
         Raises:
-            SlackDeferred: With ``unsure`` where it may stand there all the same.
+            SlackDeferred: With ``unsure`` if the message may have been posted despite the error.
         """
         more: dict[str, Any] = {"metadata": metadata} if metadata is not None else {}
         if thread:
@@ -185,7 +185,7 @@ class SlackWeb:
         )
 
     async def whisper(self, channel: str, user: str, text: str, blocks: Sequence[Block]) -> str:
-        """Tell one user something in a conversation (``chat.postEphemeral``); return its ts."""
+        """Show one user a message in a conversation (``chat.postEphemeral``); return its ts."""
         found = await self._call(
             "chat.postEphemeral",
             channel=channel,
@@ -196,26 +196,27 @@ class SlackWeb:
         return str(found.get("message_ts") or "")
 
     async def open_view(self, trigger: str, view: View) -> None:
-        """Open a modal (``views.open``); a trigger is good for one, within 3 seconds."""
+        """Open a modal (``views.open``); a trigger opens one modal, within 3 seconds."""
         await self._call("views.open", trigger_id=trigger, view=view.to_dict())
 
     async def push_view(self, trigger: str, view: View) -> None:
-        """Put a modal on top of the one that something was pressed in (``views.push``)."""
+        """Open a modal on top of the current one (``views.push``)."""
         await self._call("views.push", trigger_id=trigger, view=view.to_dict())
 
     async def find_card(
         self, channel: str, payload: dict[str, str], *, since: float, until: float
     ) -> tuple[Receipt | None, bool]:
-        """Look for a card of ours in a conversation (``conversations.history``), the newest first.
+        """Search a conversation for one of our cards (``conversations.history``), newest first.
 
         Args:
             channel: The conversation.
-            payload: What the message's metadata says.
-            since: Seconds since the epoch; older messages are not looked at.
+            payload: The payload of the message's metadata.
+            since: Seconds since the epoch; older messages are skipped.
             until: Seconds since the epoch. With ``oldest`` alone Slack begins with the oldest ones.
 
         Returns:
-            Where it stands, None where it was not found; and whether all messages were looked at.
+            The location of the card, None if it was not found; and whether all messages were
+                searched.
         """
         cursor: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
@@ -240,16 +241,16 @@ class SlackWeb:
         return None, False
 
     async def is_member(self, channel: str) -> bool:
-        """Say whether the bot is in a channel (``conversations.info``)."""
+        """Return whether the bot is in a channel (``conversations.info``)."""
         found = await self._call("conversations.info", get=True, channel=channel)
         return bool((found.get("channel") or {}).get("is_member"))
 
     async def can_connect(self, app_token: str) -> None:
-        """Ask for a connection of Socket Mode, and make none (``apps.connections.open``)."""
+        """Request a Socket Mode address, without connecting (``apps.connections.open``)."""
         await address(self._connected(), app_token)
 
     async def scopes(self) -> frozenset[str]:
-        """Return what the token is allowed, as the header of any answer says."""
+        """Return the token's scopes, from the header of a response."""
         try:
             answer = await self._connected().api_call("auth.test")
         except _FOREIGN as error:
@@ -257,7 +258,7 @@ class SlackWeb:
         header = str(answer.headers.get("x-oauth-scopes", ""))
         return frozenset(scope.strip() for scope in header.split(",") if scope.strip())
 
-    async def _call(self, method: str, *, get: bool = False, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 -- JSON of Slack's own making
+    async def _call(self, method: str, *, get: bool = False, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 -- Slack's JSON
         given: dict[str, Any] = {"params": arguments} if get else {"json": arguments}
         verb = "GET" if get else "POST"
         try:
@@ -277,17 +278,17 @@ class SlackWeb:
                 token=self._settings.bot_token.get_secret_value(),
                 base_url=self._settings.base_url,
                 session=self._session,
-                # The SDK's own retries after a lost connection would post twice.
+                # The SDK's retries after a lost connection would post twice.
                 retry_handlers=[],
             )
         return self._client
 
 
 async def address(client: AsyncWebClient, app_token: str) -> str:
-    """Return where to connect by Socket Mode: a secret, good for one connection.
+    """Return the address for Socket Mode: a secret that is valid for one connection.
 
     Raises:
-        SlackError: Slack gives none.
+        SlackError: Slack does not return an address.
     """
     try:
         return str((await client.apps_connections_open(app_token=app_token))["url"])
@@ -296,17 +297,17 @@ async def address(client: AsyncWebClient, app_token: str) -> str:
 
 
 def _translated(method: str, error: Exception) -> SlackError:
-    """Return what an error of the SDK, or of the network below it, means for us."""
+    """Translate an error of the SDK or the network into one of ours."""
     if isinstance(error, UnicodeError):
         return SlackRefused(f"{method} was not asked: {error}.", code="not_text")
     if isinstance(error, aiohttp.ClientConnectorError):
         return SlackDeferred(f"Slack cannot be reached for {method}: {error}.")
     if not isinstance(error, SlackApiError):
-        # Before the request left or after: nobody knows.
+        # Slack may or may not have received the request.
         what = f"{type(error).__name__}: {error}"
         return SlackDeferred(f"Slack did not answer {method}: {what}.", unsure=True)
     response = error.response
-    # Of the SDK, or of aiohttp where the body could not be read.
+    # A response of the SDK, or of aiohttp if the body could not be read.
     status = getattr(response, "status_code", getattr(response, "status", 200))
     headers = getattr(response, "headers", None) or {}
     data = getattr(response, "data", None)
@@ -320,7 +321,7 @@ def _translated(method: str, error: Exception) -> SlackError:
             limited=limited,
         )
     if not code and "json" not in str(headers.get("Content-Type", "")).lower():
-        # A page of a proxy, or of Slack's while it is being repaired.
+        # A page from a proxy, or from Slack during maintenance.
         return SlackDeferred(
             f"Slack answered {method} with status {status} and no JSON.", unsure=True
         )
@@ -334,7 +335,7 @@ def _translated(method: str, error: Exception) -> SlackError:
 def _seconds(text: object) -> float:
     try:
         seconds = float(str(text))
-        # Longer than a day is no answer of Slack's, and would keep a card for ever; nor is nan.
+        # Slack never sends more than a day, which would delay a card for too long, nor NaN.
         return min(max(seconds, 0.0), 86_400.0) if not math.isnan(seconds) else 0.0
     except ValueError:
         return 0.0

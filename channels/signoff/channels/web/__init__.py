@@ -1,1 +1,1 @@
-"""What all routes of the gateway share: problem documents, forms, signatures."""
+"""The parts that all routes of the gateway share: problem documents, forms, signatures."""

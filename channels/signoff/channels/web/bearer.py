@@ -1,4 +1,4 @@
-"""Who sends a request: the holder of an API token, which the request carries (RFC 6750)."""
+"""Identifies the sender of a request by its API token (RFC 6750)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _WHILE: Final = timedelta(minutes=15)
 
 
 class Bearers:
-    """Finds out whose token a request has, and counts how often it is used.
+    """Finds the owner of a request's token, and counts how often the token is used.
 
     Args:
-        decisions: Its ledger keeps the tokens, and its directory the people.
-        rate: How many requests a minute one token may make; 0 for any number.
+        decisions: Gives access to the ledger, which keeps the tokens, and to the directory.
+        rate: The most requests a minute for one token; 0 for no limit.
     """
 
     def __init__(self, decisions: Decisions, rate: int = 0) -> None:
@@ -38,8 +38,8 @@ class Bearers:
         """Return what the sender may do, and the token.
 
         Raises:
-            Problem: 401 without a token that is known, 429 where it was used too often, or where
-                many wrong ones came from the same network.
+            Problem: 401 without a known token; 429 if the token is used too often, or if many
+                invalid tokens come from the same network.
             LedgerUnavailable: Redis cannot be reached.
         """
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -53,7 +53,7 @@ class Bearers:
                 "A token is needed",
                 "Send `Authorization: Bearer TOKEN` with a token that `signoff tokens create` "
                 "made, and that has not expired or been revoked.",
-                # RFC 6750, section 3: no error code where no token was sent.
+                # RFC 6750, section 3: no error code if no token was sent.
                 headers={
                     "WWW-Authenticate": 'Bearer realm="signoff"'
                     + (', error="invalid_token"' if given else "")
@@ -62,13 +62,15 @@ class Bearers:
         if wait := await self._throttle.token_pause(found.id, self._rate):
             words = f"This token may make {self._rate:,} requests a minute ([gateway] rate)."
             raise too_many(words, wait)
+        # Responses show who is away now, and what is frozen.
+        await self._decisions.roster.refresh()
         return found, token
 
     async def _slow_down(self, request: Request, given: str) -> None:
-        """Make a network wait that sends many wrong tokens.
+        """Make a network that sends many invalid tokens wait.
 
-        The holder of a token is never kept out: 256 random bits are not guessed, and a client
-        behind the same proxy must not be able to lock the others out.
+        Valid tokens are never refused: 256 random bits cannot be guessed, and one client behind a
+        proxy must not lock out the others.
         """
         if not given:
             return
@@ -81,11 +83,11 @@ class Bearers:
 
 
 def too_many(words: str, wait: float) -> Problem:
-    """Return the problem of a request that comes too early.
+    """Return the problem for a request above a limit.
 
     Args:
-        words: What there were too many of.
-        wait: Seconds after which it may come again.
+        words: What exceeded the limit.
+        wait: Seconds after which the client may try again.
     """
     seconds = math.ceil(wait)
     return Problem(

@@ -1,4 +1,4 @@
-"""An application that is put together when somebody asks for it."""
+"""An application that is created at its first request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class Later:
-    """An ASGI application that is made at its first request: until then it takes no memory.
+    """An ASGI application that is created at its first request, and uses no memory before it.
 
     Args:
-        make: Makes it, in a thread, for that may take a while.
+        make: Creates it; called in a thread, because this may take a while.
     """
 
     def __init__(self, make: Callable[[], ASGIApp]) -> None:

@@ -1,4 +1,4 @@
-"""What the routes of the gateway have in common: problem documents, and bodies with limits."""
+"""The problem documents of the gateway's routes, and the limits of request bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from signoff.core.base.problems import MEDIA_TYPE, BaseProblem
 
 PATIENCE: Final = 30.0
-"""Seconds in which all of a body has to come."""
+"""Seconds within which a whole body must arrive."""
 
 _DRAINED: Final = 16
 
@@ -30,14 +30,15 @@ class Problem(BaseProblem):
 
 
 class Patience:
-    """Reads no body for longer than a while, whichever route it is for.
+    """Limits the time to read a request body, for all routes.
 
-    What waits behind it sees a client that is too slow as one that went away: what it answers is
-    replaced by 408. Nobody has to mind clients that go away while they send, either.
+    The application behind it sees a client that is too slow as disconnected; a 408 replaces its
+    response. The application therefore does not have to handle clients that disconnect early,
+    either.
 
     Args:
-        app: What is behind it.
-        seconds: How long all of a body may take.
+        app: The application behind it.
+        seconds: The time limit for a whole body.
     """
 
     def __init__(self, app: ASGIApp, seconds: float = PATIENCE) -> None:
@@ -81,13 +82,13 @@ class Patience:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Return the body of a request, and hold no more than `most` bytes of it on the way.
+    """Return the body of a request, and never hold more than `most` bytes of it.
 
-    How long it may take is `Patience`'s to say.
+    `Patience` limits the time.
 
     Raises:
-        Problem: It is larger.
-        ClientDisconnect: The client went away, or was too slow.
+        Problem: The body is larger.
+        ClientDisconnect: The client disconnected, or was too slow.
     """
     drained = _DRAINED * most
     declared = request.headers.get("content-length", "")
@@ -98,7 +99,8 @@ async def read_body(request: Request, most: int) -> bytes:
         length += len(chunk)
         if length > drained:
             break
-        # A client reads the answer only when it has sent all: the rest is forgotten.
+        # A client reads the response only after it has sent everything: the rest is read and
+        # dropped.
         if length <= most:
             body += chunk
     if length > most:
@@ -107,21 +109,21 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 def too_slow(seconds: float) -> Problem:
-    """Return the problem of a body that did not come in this many seconds."""
-    words = f"All of it has to come within {seconds:.0f} seconds. Nothing was done."
+    """Return the problem for a body that did not arrive within this many seconds."""
+    words = f"The whole body must arrive within {seconds:.0f} seconds. Nothing was done."
     headers = {"Connection": "close"}
-    return Problem(408, "too-slow", "The body did not come in time", words, headers=headers)
+    return Problem(408, "too-slow", "The body did not arrive in time", words, headers=headers)
 
 
 def too_large(most: int) -> Problem:
-    """Return the problem of a body of more than `most` bytes."""
-    words = f"It may have {most:,} bytes. Nothing in it was looked at."
+    """Return the problem for a body of more than `most` bytes."""
+    words = f"A body may have at most {most:,} bytes. Nothing was done."
     return Problem(413, "too-large", "The body is too large", words)
 
 
 def nothing_here(request: Request, error: HTTPException) -> Problem:
-    """Return the problem of a path, or a method, that is not served."""
+    """Return the problem for a path or a method that the gateway does not serve."""
     kind = {404: "not-found", 405: "method"}.get(error.status_code, "request")
     detail = f"{request.method} {request.url.path}: {error.detail}."
-    title = "There is nothing of the kind here"
+    title = "The path or method is not served"
     return Problem(error.status_code, kind, title, detail, headers=error.headers)

@@ -1,9 +1,9 @@
-"""`/metrics` of the gateway: its own metrics, and what waits in the ledger."""
+"""`/metrics` of the gateway: its own metrics, and those of the ledger."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import structlog
@@ -21,18 +21,20 @@ from signoff.core.base.errors import LedgerUnavailable
 log = structlog.get_logger(__name__)
 
 _PATIENCE: Final = 5.0
-"""Seconds in which the ledger has to answer; scrapers give up after ten."""
+"""Seconds within which the ledger must answer; scrapers give up after ten."""
 
 
-def make_metrics_router(ledger: Ledger, found: Metrics, known: Known, *, token: str = "") -> Router:
+def make_metrics_router(
+    ledger: Ledger, found: Metrics, known: Callable[[], Known], *, token: str = ""
+) -> Router:
     """Return the route.
 
     Args:
-        ledger: Measured at each scrape. While it cannot be reached, only the metrics of the process
-            are served, and `signoff_ledger_up` is 0.
+        ledger: The ledger, which is measured at each scrape. While it cannot be reached, only the
+            metrics of this process are served, and `signoff_ledger_up` is 0.
         found: The metrics of this process.
-        known: What the settings name.
-        token: What scrapers have to send, "" for nothing.
+        known: Returns the names in the current settings.
+        token: The token that scrapers must send, "" for none.
     """
     router = Router()
 
@@ -45,7 +47,7 @@ def make_metrics_router(ledger: Ledger, found: Metrics, known: Known, *, token: 
                 "Send `[metrics] token` as a bearer token.",
                 headers={"WWW-Authenticate": 'Bearer realm="signoff"'},
             )
-        samples = await _samples(ledger, known)
+        samples = await _samples(ledger, known())
         body, media_type = found.text(request.headers.get("accept", ""), samples)
         return Response(body, headers={"Content-Type": media_type})
 

@@ -1,4 +1,4 @@
-"""What the settings of channels have in common."""
+"""The parts that the settings of several channels share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_KEY: Final = 64
 
 
 class Table(BaseModel):
-    """A table of the settings file, which has no keys but its own."""
+    """A table of the settings file, which refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

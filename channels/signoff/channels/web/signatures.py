@@ -1,4 +1,4 @@
-"""Who has sent a webhook, to us or from us: an HMAC over what was sent, and when."""
+"""Signatures of webhooks, incoming and outgoing: an HMAC over the content and the time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 WINDOW: Final = timedelta(minutes=5)
-"""How far the time of sending may be from the ledger's clock, in both directions."""
+"""The most that the time of sending may differ from the ledger's clock, in both directions."""
 
 PREFIX: Final = "whsec_"
-"""What a secret of Standard Webhooks begins with."""
+"""The prefix of a Standard Webhooks secret."""
 
 _MOST_SIGNATURES: Final = 10
 _LONGEST_ID: Final = 256
@@ -23,13 +23,13 @@ _LONGEST_ID: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """What somebody has sent and signed.
+    """A signed message.
 
     Attributes:
-        id: The name that the sender gave it; the same when it is sent again.
+        id: The sender's id for it; the same if it is sent again.
         timestamp: When it was sent, in seconds since the epoch, as text.
-        content: What the signature covers.
-        signatures: What it may be signed with; one has to fit.
+        content: The bytes that the signature covers.
+        signatures: The signatures that were sent; one must match.
     """
 
     id: str
@@ -39,11 +39,11 @@ class Signed:
 
 
 def standard(headers: Mapping[str, str], body: bytes) -> Signed | None:
-    """Return what the headers of Standard Webhooks sign; None where they do not stand there.
+    """Return the signed message of a Standard Webhooks request; None without its headers.
 
     Args:
-        headers: The request's, by lower-case names.
-        body: Its body.
+        headers: The request's headers, by lower-case name.
+        body: The request's body.
     """
     name, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     signatures = []
@@ -57,9 +57,9 @@ def standard(headers: Mapping[str, str], body: bytes) -> Signed | None:
 
 
 def mailgun(fields: Mapping[str, str]) -> Signed | None:
-    """Return what the form of a Mailgun route signs; None where it is not signed.
+    """Return the signed message of a Mailgun route's form; None if it is not signed.
 
-    It signs its token and its time, and not the mail.
+    Mailgun signs its token and the time, but not the mail.
     """
     token, at = fields.get("token", ""), fields.get("timestamp", "")
     try:
@@ -72,7 +72,7 @@ def mailgun(fields: Mapping[str, str]) -> Signed | None:
 
 
 def is_signed(signed: Signed, keys: Sequence[bytes]) -> bool:
-    """Say whether one of the keys has signed it with HMAC-SHA256; several let keys be changed."""
+    """Return whether one of the keys signed it with HMAC-SHA256; several keys allow rotation."""
     fits = False
     for key in keys:
         wanted = hmac.digest(key, signed.content, hashlib.sha256)
@@ -82,7 +82,7 @@ def is_signed(signed: Signed, keys: Sequence[bytes]) -> bool:
 
 
 def sign(keys: Sequence[bytes], name: str, at: datetime, body: bytes) -> dict[str, str]:
-    """Return the headers of Standard Webhooks for something that is sent; each key signs."""
+    """Return the Standard Webhooks headers for an outgoing message; each key signs it."""
     seconds = str(int(at.timestamp()))
     content = f"{name}.{seconds}.".encode() + body
     made = [base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode() for key in keys]
@@ -94,7 +94,7 @@ def sign(keys: Sequence[bytes], name: str, at: datetime, body: bytes) -> dict[st
 
 
 def is_timely(signed: Signed, now: datetime) -> bool:
-    """Say whether it was sent within `WINDOW` of now."""
+    """Return whether it was sent within `WINDOW` of now."""
     if not (signed.timestamp.isascii() and signed.timestamp.isdigit()):
         return False
     if len(signed.timestamp) > len("9999999999"):
@@ -103,7 +103,7 @@ def is_timely(signed: Signed, now: datetime) -> bool:
 
 
 def key_of(secret: str) -> bytes | None:
-    """Return the key in a secret of Standard Webhooks (``whsec_`` and base64), None in others."""
+    """Return the key of a Standard Webhooks secret (``whsec_`` and base64), else None."""
     if not secret.startswith(PREFIX):
         return None
     return _decoded(secret.removeprefix(PREFIX))

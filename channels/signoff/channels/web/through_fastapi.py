@@ -1,4 +1,4 @@
-"""Routes of FastAPI in an application that is none."""
+"""Serves the routes of FastAPI in a Starlette application."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from starlette.types import Receive, Scope, Send
 
 
 class ThroughFastApi(BaseRoute):
-    """One route that stands for those of a router of FastAPI.
+    """One route that passes requests to the routes of a FastAPI router.
 
     Args:
         router: The router.
-        handlers: What answers when one of them raises, by the class of the exception.
+        handlers: The exception handlers, by the class of the exception.
     """
 
     def __init__(self, router: APIRouter, handlers: Mapping[Any, Any]) -> None:
@@ -25,7 +25,7 @@ class ThroughFastApi(BaseRoute):
         self._app.include_router(router)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Say whether one of them is meant."""
+        """Return whether one of the router's routes matches."""
         found = [route.matches(scope)[0] for route in self._app.routes]
         return max(found, key=lambda one: one.value, default=Match.NONE), {}
 

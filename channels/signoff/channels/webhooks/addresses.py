@@ -1,7 +1,7 @@
-"""Where a webhook may go: a URL must not lead into the network behind us.
+"""The addresses that a webhook may go to: a URL must not lead into the private network.
 
-The name is looked up here, every address of it is judged, and one of these very addresses is
-connected to: a name that has another address at the second look gains nothing.
+The name is looked up here, all its addresses are checked, and the connection goes to one of them.
+So it does not help an attacker if a second look-up returns another address.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ class PrivateAddress(Exception):
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, by the system's own look-up.
+    """Return the addresses of a host, from the resolver of the system.
 
     Raises:
-        OSError: It has none.
+        OSError: It has no address.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"{host} is not a host name: a part is empty or too long") from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def why_refused(url: str, *, allow_private: bool) -> str:
-    """Return why nothing is posted to a URL, "" where something is; names are looked up later.
+    """Return why a URL is refused, "" if it is not; names are looked up later.
 
     Args:
         url: The URL.
@@ -57,7 +60,7 @@ def why_refused(url: str, *, allow_private: bool) -> str:
 
 
 def _may_be_public(host: str) -> bool:
-    """Say whether a host is a name, other than of this machine, or a public address."""
+    """Return whether a host is a public address, or a name other than that of this machine."""
     if is_loopback(host):
         return False
     try:
@@ -71,8 +74,8 @@ async def public_address(host: str, port: int, lookup: Resolve = resolve) -> str
     """Return an address to connect to.
 
     Raises:
-        OSError: The host has none.
-        PrivateAddress: One of them is not of the internet.
+        OSError: The host has no address.
+        PrivateAddress: One of its addresses is not public.
     """
     found = await lookup(host, port)
     if not found:

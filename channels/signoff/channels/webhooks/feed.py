@@ -1,8 +1,8 @@
-"""From the audit into the outboxes of the webhooks: each entry once, none left out.
+"""Copies the audit into the outboxes of the webhooks: each entry once, none left out.
 
-The audit is what happened, so nothing else has to be written for webhooks, and commits cost the
-same with and without them. How far it was read is a record in the ledger; to move it on and to put
-the work in is one commit, so any number of processes may read at the same time.
+The audit has everything that webhooks need, so commits cost the same with and without them. The
+position in the audit is a record in the ledger. One commit moves it and adds the work, so any
+number of processes may read at the same time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ log = structlog.get_logger(__name__)
 _RECORD: Final = "webhooks"
 _MOST: Final = 200
 _BLOCK_MS: Final = 2000
-"""Under the socket timeout of the client: longer would be taken for a dead server."""
+"""Shorter than the socket timeout of the client, which would take the server for dead."""
 
 
 class Feed:
-    """Reads the audit and puts in what the webhooks want to know.
+    """Reads the audit and adds work for the webhooks.
 
     Args:
         ledger: The ledger.
-        hooks: Who wants to know what.
+        hooks: The webhooks.
     """
 
     def __init__(self, ledger: Ledger, hooks: Sequence[Webhook]) -> None:
@@ -54,9 +54,9 @@ class Feed:
                 await asyncio.sleep(1)
 
     async def once(self) -> int:
-        """Put in what the next entries mean, and return how many entries there were.
+        """Add the work for the next entries, and return how many entries there were.
 
-        The first time it only notes where the audit ends: what was before is nobody's news.
+        The first call only notes the end of the audit: earlier entries are not posted.
         """
         store = self._ledger.store
         record = await self._ledger.raw(_RECORD)
@@ -89,17 +89,17 @@ class Feed:
                 change.send(PostWebhook(hook=hook.name, entry=entry, message=message(event)))
 
     async def _wait(self) -> None:
-        """Return when there is something new, or after a while."""
+        """Return when there is something new."""
         record = await self._ledger.raw(_RECORD)
         store = self._ledger.store
+        behind = {f"{store.prefix}audit": record[1] if record else "0-0"}
         async with store.translated_client() as client:
-            await client.xread(
-                {f"{store.prefix}audit": record[1] if record else "$"}, count=1, block=_BLOCK_MS
-            )
+            while not await client.xread(behind, count=1, block=_BLOCK_MS):
+                pass
 
 
 def message(event: Event) -> dict[str, JsonValue]:
-    """Return what is posted about an event: what happened, to what, and nothing of its contents."""
+    """Return the message about an event: what happened and to what, but no contents."""
     about = "approval" if event.approval else "run" if event.run else "signoff"
     return {
         "type": f"{about}.{event.what.value}",

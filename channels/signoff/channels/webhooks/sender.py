@@ -30,7 +30,7 @@ PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 14400, 28800, 36000)
 """Seconds before each further attempt, about 26 hours in all; then it is a dead letter."""
 
 _GONE: Final = 410
-_LONGEST_WISH: Final = 3600
+_LONGEST_RETRY_AFTER: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Attempt:
     """The result of an attempt.
 
     Attributes:
-        problem: What went wrong, "" where it was taken.
-        after: The server's wish in seconds, 0 where it has none.
-        final: Whether there is no use in trying again.
+        problem: What went wrong, "" if the server took the message.
+        after: The seconds in `Retry-After`, 0 if there are none.
+        final: Whether further attempts are useless.
     """
 
     problem: str = ""
@@ -53,9 +53,9 @@ class Sender:
 
     Args:
         ledger: The ledger.
-        hook: Where to, and how it is signed.
+        hook: The webhook: its URL and its keys.
         lookup: Finds the addresses of its host.
-        transport: Another way there, for tests.
+        transport: Replaces the connections, for tests.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Sender:
         if outcome.final or item.attempts > len(PAUSES):
             return dead_letter(Change(), item, outcome.problem)
         pause = PAUSES[item.attempts - 1] * random.uniform(0.8, 1.2)  # noqa: S311 -- no secret
-        after = max(pause, min(outcome.after, _LONGEST_WISH))
+        after = max(pause, min(outcome.after, _LONGEST_RETRY_AFTER))
         log.warning("webhook.retry", **about, problem=outcome.problem, after=round(after))
         return Change().retry(item, after=after)
 
@@ -117,7 +117,7 @@ class Sender:
         except (httpx.HTTPError, OSError, PrivateAddress) as error:
             return Attempt(f"{type(error).__name__}: {error}")
         except Exception as error:
-            # One that cannot be posted does not keep the others from it.
+            # A message that fails must not stop the others.
             log.exception("webhook.failed", webhook=self._hook.name, item=item.id)
             return Attempt(f"{type(error).__name__}: {error}")
 

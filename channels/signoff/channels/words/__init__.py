@@ -1,1 +1,1 @@
-"""What people are told, in words that every channel uses."""
+"""The messages to people, which every channel shares."""

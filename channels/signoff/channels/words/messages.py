@@ -1,4 +1,4 @@
-"""The messages that every channel uses, from `messages.toml`: what a person is told, by name."""
+"""The messages of `messages.toml`, which every channel uses; each message has a name."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _MOST_READ = 100
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a message says.
+    """A rendered message.
 
     Attributes:
-        sentence: All of it in one sentence.
-        text: The rest, paragraphs separated by blank lines.
-        example: An answer that would work, "" where none is expected.
-        title: What the policy calls the request; "" where it has no title, or not for the reader.
+        sentence: The whole message in one sentence.
+        text: The other paragraphs, separated by blank lines.
+        example: A valid answer, "" if no answer is expected.
+        title: The title that the policy gives the request; "" if it gives none, or the reader may
+            not see it.
     """
 
     sentence: str
@@ -42,19 +43,19 @@ class Words:
 
     @property
     def headline(self) -> str:
-        """What a subject, a push message and a page begin with: the title where there is one."""
+        """The text for a mail's subject, a push message and a page's heading, with the title."""
         return f"{self.title} – {self.sentence}" if self.title else self.sentence
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A message of the file.
+    """A message in `messages.toml`.
 
     Attributes:
-        headline: The template of its headline.
-        paragraphs: Those of its paragraphs.
-        example: An answer that would work.
-        names: What the templates name.
+        headline: The template of the headline.
+        paragraphs: The templates of the paragraphs.
+        example: A valid answer.
+        names: The names of the variables in the templates.
     """
 
     headline: Template
@@ -63,7 +64,7 @@ class _Message:
     names: frozenset[str]
 
     def render(self, values: dict[str, object]) -> Words:
-        # One context for all: to make one takes longer than to render most paragraphs.
+        # All templates share one context: creating it takes longer than rendering most paragraphs.
         context = self.headline.new_context(values)
         headline, *paragraphs = (
             "".join(one.root_render_func(context)).strip()
@@ -72,17 +73,17 @@ class _Message:
         return Words(headline, "\n\n".join(filter(None, paragraphs)), self.example)
 
 
-# Mail and pages escape it themselves, and Slack shows it as plain text.
+# Mails and pages escape the text themselves, and Slack shows it as plain text.
 _STRICT: Final = Environment(autoescape=False, undefined=StrictUndefined)  # noqa: S701
 _LENIENT: Final = Environment(autoescape=False)  # noqa: S701
-# No sentence calls Jinja's own functions, and each rendering would copy them.
+# Our sentences do not call Jinja's global functions, and each rendering would copy them.
 _STRICT.globals.clear()
 
 
-# Each is compiled when it is first said: all of them would keep every command waiting.
+# A template is compiled at its first use: compiling all of them would delay every command.
 @cache
 def sentence(file: str, table: str, name: str) -> Template | None:
-    """Return a sentence of a file beside this one, None for no such; unknown names in it are "".
+    """Return a sentence of a file in this folder, or None; unknown variables render as "".
 
     Args:
         file: The name of the file.
@@ -122,12 +123,13 @@ def say(
     Its headline begins with the title that the policy gives the request, if the reader may see it.
 
     Args:
-        name: As in `messages.toml`.
+        name: The name in `messages.toml`.
         approval: The request.
         directory: The people.
-        reader: The id of the person who reads it, "" for all who see its card in a place.
-        example: An answer that would work, "" for that of the message.
-        values: What else the templates name. Text of others has to be harmless: see `harmless`.
+        reader: The id of the reader, "" for everybody who sees the card in a shared place.
+        example: A valid answer, "" for the example of the message.
+        values: Further variables of the templates. Text from others must be harmless: see
+            `harmless`.
     """
     message, at = _message(name), partial(moment, zone=directory.zone_of(reader))
     title, it = _title(approval, directory, reader), topic(approval)
@@ -138,7 +140,7 @@ def say(
         "decision": lambda: approval.decision,
         "titled": lambda: bool(title),
         "it": lambda: shown,
-        # The name of a tool stays as it is.
+        # The name of a tool is not capitalized.
         "It": lambda: f"{shown[:1].upper()}{shown[1:]}" if title or asks_input else shown,
         "about": lambda: title or it,
         "verb": lambda: _verb(approval),
@@ -160,16 +162,16 @@ def say(
 
 
 def say_plainly(name: str, **values: object) -> Words:
-    """Return a message that is about no single request; see `say`."""
+    """Return a message that is not about a single request; see `say`."""
     return _message(name).render(values)
 
 
 def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
-    """Say whether somebody may read what is requested: they were asked, informed or concerned.
+    """Return whether a reader may see the request: they were asked, informed or concerned.
 
     Args:
         approval: The request.
-        reader: The id of the person, "" for all who see its card in a place.
+        reader: The id of the person, "" for everybody who sees the card in a shared place.
         directory: The people.
     """
     person = directory.get(reader)
@@ -178,33 +180,34 @@ def is_shown_to(approval: Approval, reader: str, directory: Directory) -> bool:
 
 
 def called(identity: str, directory: Directory) -> str:
-    """Name somebody; an id that is nobody's stays as it is."""
+    """Return the name of a person; an unknown id is returned unchanged."""
     return one_line(directory.shown(identity))
 
 
 def moment(at: datetime | None, zone: tzinfo) -> str:
-    """Write a moment for people, in the time zone of the reader: ``Tue 3 Mar 2026, 15:05 CET``.
+    """Format a time in the reader's time zone: ``Tue 3 Mar 2026, 15:05 CET``.
 
-    See `Directory.zone_of`. None is "".
+    None becomes "". See `Directory.zone_of`.
     """
     return "" if at is None else moment_text(at, zone)
 
 
 def one_paragraph(text: str) -> str:
-    """Return text that may hold words of others on one line, and harmless to be quoted."""
+    """Return text that may contain words of others on one line, safe to quote."""
     return harmless(one_line(text))
 
 
 def quoted(text: str) -> str:
-    """Return what somebody said as one paragraph of ours: none of it begins a line."""
+    """Return somebody's words as one paragraph, in which they never begin a line."""
     return one_paragraph(f"“{' '.join(text.split())}”")
 
 
 def harmless(text: str) -> str:
-    """Mark every line that alone would be read as an answer, so that quoting it answers nothing.
+    """Mark every line that reads as an answer on its own, so that a quotation decides nothing.
 
-    Characters that nobody sees are written as escapes; some of them end a line. To read thousands
-    of lines takes seconds: beyond the first hundred, each that only begins like one is marked.
+    Invisible characters are written as escapes, because some of them end a line. Reading thousands
+    of lines takes seconds, so after the first hundred every line that begins like an answer is
+    marked.
     """
     lines = visible(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     suspects = [at for at, line in enumerate(lines) if may_be_reply(line)]
@@ -233,7 +236,7 @@ def _verb(approval: Approval) -> str:
 
 
 def _level(approval: Approval, directory: Directory) -> str:
-    """Return what the policy calls the present level, or who is asked there."""
+    """Return the policy's name for the current level, or the people who are asked there."""
     levels = approval.terms.levels if approval.terms is not None else ()
     name = levels[approval.level].name if approval.level < len(levels) else ""
     return one_line(name) or named([called(one, directory) for one in approval.ballot.own])

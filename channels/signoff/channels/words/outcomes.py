@@ -1,4 +1,4 @@
-"""What somebody is told of the move that they wanted: what it did, or why it was refused."""
+"""The reply to a person about their move: its effect, or why it was refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from signoff.core.payloads.payload import fields_of
 
 
 class Answered(NamedTuple):
-    """Something to tell the person who wanted a move."""
+    """A reply to the person who requested a move."""
 
     about: About
     words: Words
@@ -58,20 +58,20 @@ _REFUSED: Final[Mapping[type[ApprovalError], tuple[About, str]]] = {
     NotShownInFull: (About.NOT_SHOWN, "not_shown"),
     ApprovalError: (About.NOT_YOURS, "not_yours"),
 }
-"""What is told of a refusal that only has to be named: the first that fits."""
+"""Refusals and the messages for them; the first match is used."""
 
 
 def done(
     move: Move, taken: Taken, person: Person, directory: Directory, *, again: bool = False
 ) -> Answered | None:
-    """Return what a move has done; None where the outcome of the approval says it.
+    """Return the effect of a move; None if the outcome of the approval already says it.
 
     Args:
-        move: What was wanted.
+        move: The requested move.
         taken: The result.
-        person: Who wanted it.
+        person: The person who requested it.
         directory: The people.
-        again: Whether the person had taken the first of two steps before.
+        again: Whether the person had already taken the first of two steps.
     """
     after, reader = taken.approval, person.id
     if taken.grant is not None:
@@ -94,8 +94,8 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
     """Return why a move was refused.
 
     Args:
-        refused: What was refused, and why.
-        person: Who wanted it, None for a stranger.
+        refused: The refused move, and the reason.
+        person: The person who requested it, None for a stranger.
         directory: The people.
     """
     approval, error, why = refused.approval, refused.error, str(refused.error)
@@ -117,7 +117,7 @@ def not_taken(refused: Refused, person: Person | None, directory: Directory) -> 
 
 
 def _example(approval: Approval, error: PayloadError) -> str:
-    """Return an answer that would work."""
+    """Return a valid answer."""
     example = example_of_yes(approval.kind, approval.call, approval.template)
     fixed = error.key in approval.call.args and error.key not in fields_of(approval.template)
     if isinstance(error, ReasonNeeded) or fixed:

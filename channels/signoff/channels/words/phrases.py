@@ -1,4 +1,4 @@
-"""Which message somebody gets about a request, and what it says of it."""
+"""Chooses the message that a person gets about a request, and fills it in."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from signoff.core.replies.examples import example_of_grant
 
 EXAMPLE_OF_NO = "reject: the reason"
 INFORMED: Final = "You are informed about this request. Others decide it."
-"""What somebody reads who is informed and not asked."""
+"""The role of a reader who is informed and not asked."""
 NOBODY: Final = "\0"
-"""A reader who is shown nothing of what is requested."""
+"""The id of a reader who may not see the contents of the request."""
 
 _LONGEST_REASON = 500
 _LONGEST_RESULT = 1_000
@@ -41,7 +41,7 @@ _LONGEST_WORD = 3_000
 
 
 class About(StrEnum):
-    """What a notice is about."""
+    """The subject of a notice."""
 
     NOT_UNDERSTOOD = "not_understood"
     DECIDED = "decided"
@@ -66,13 +66,13 @@ class About(StrEnum):
 def outcome(
     approval: Approval, person: str, directory: Directory, *, reader: str | None = None
 ) -> Words:
-    """Return how an approval ended, as one of those who were asked should read it.
+    """Return the message about how an approval ended, for one of the people who were asked.
 
     Args:
-        approval: Ended.
-        person: Who reads it, "" for somebody who cannot have decided it.
+        approval: The ended approval.
+        person: The id of the recipient, "" for somebody who cannot have decided it.
         directory: The people.
-        reader: Who reads it, where that is not the person.
+        reader: The id of the reader, if it is not the person.
     """
     approval = masked(approval)
     decision = approval.decision
@@ -104,14 +104,14 @@ def result(
     *,
     reader: str | None = None,
 ) -> Words:
-    """Return what the agent did after a decision: the whole story, in place of its beginning.
+    """Return the message about what the agent did after a decision, which replaces the outcome.
 
     Args:
-        approval: Decided, and handed to the agent.
-        person: Who reads it, "" for somebody who cannot have decided it.
-        remarks: The agent's last words, "" where it has not said them yet.
+        approval: The approval, decided and passed to the agent.
+        person: The id of the recipient, "" for somebody who cannot have decided it.
+        remarks: The agent's final message, "" if it has not sent it yet.
         directory: The people.
-        reader: Who reads it, where that is not the person.
+        reader: The id of the reader, if it is not the person.
     """
     secrets, approval = hidden_texts(approval), masked(approval)
     return say(
@@ -127,7 +127,7 @@ def result(
 
 
 def already_decided(approval: Approval, person: str, directory: Directory) -> Words:
-    """Return that it was decided before, by whom and how."""
+    """Return the message that the approval was already decided: by whom, and how."""
     decision = approval.decision
     if approval.state is State.TIMED_OUT:
         return late(approval, directory, person, at=decision.at if decision else None)
@@ -140,7 +140,7 @@ def already_decided(approval: Approval, person: str, directory: Directory) -> Wo
 def late(
     approval: Approval, directory: Directory, reader: str, *, at: datetime | None = None
 ) -> Words:
-    """Return that the answer came after the deadline."""
+    """Return the message that the answer came after the deadline."""
     ended_at = moment(approval.deadline or at, directory.zone_of(reader))
     return say("late", approval, directory, reader, ended_at=ended_at)
 
@@ -148,7 +148,7 @@ def late(
 def not_understood(
     approval: Approval, problem: str, directory: Directory, reader: str, *, example: str = ""
 ) -> Words:
-    """Return that nothing was decided, what was wrong, and an answer that would have worked."""
+    """Return the message that nothing was decided, with the problem and a valid answer."""
     example = example or example_of_yes(approval.kind, approval.call, approval.template)
     return refusal("not_understood", approval, problem, directory, reader, example=example)
 
@@ -162,7 +162,7 @@ def refusal(
     *,
     example: str = "",
 ) -> Words:
-    """Return a message that says what the problem is, which may hold words of others."""
+    """Return a message with a problem, whose text may contain words of others."""
     problem = one_paragraph(problem)
     return say(name, approval, directory, reader, example=example, problem=problem)
 
@@ -170,7 +170,7 @@ def refusal(
 def of_stranger(
     name: str, approval: Approval, address: str, directory: Directory, reader: str
 ) -> Words:
-    """Return a message about an answer from an address that is nobody's who was asked."""
+    """Return a message about an answer from an address that does not belong to an approver."""
     # Look-alike letters would make a stranger's address read like a known one.
     plain = one_line(address)[:254].encode("ascii", "backslashreplace").decode()
     address = plain or "an address that cannot be read"
@@ -180,19 +180,19 @@ def of_stranger(
 def first_step(
     approval: Approval, step: Decision, directory: Directory, reader: str, *, again: bool
 ) -> Words:
-    """Return that a yes was noted, and what makes it count."""
+    """Return the message that the first step of an approval was recorded, and how to confirm it."""
     given = _stated(approval, step, directory)["given"]
     return say("first_step", approval, directory, reader, given=given, again=again)
 
 
 def went_on(approval: Approval, directory: Directory, level_key: str, reader: str) -> Words:
-    """Return to somebody of an earlier level that others are asked now.
+    """Return the message to an approver of an earlier level that the request has moved on.
 
     Args:
-        approval: As it stands.
+        approval: The current approval.
         directory: The people.
         level_key: The level at which they were asked; see `Asked.level_key`.
-        reader: The id of who reads it.
+        reader: The id of the reader.
     """
     terms = approval.terms
     passed = terms is not None and not terms.same_phase(level_of(level_key), approval.level)
@@ -200,13 +200,13 @@ def went_on(approval: Approval, directory: Directory, level_key: str, reader: st
 
 
 def reminder(approval: Approval, directory: Directory, reader: str) -> Words:
-    """Return what is said to somebody who was asked and has not answered yet."""
+    """Return the reminder to an approver who has not answered yet."""
     example = example_of_yes(approval.kind, approval.call, approval.template)
     return say("reminder", approval, directory, reader, example=example)
 
 
 def voted(approval: Approval, person: str, directory: Directory) -> Words:
-    """Return to somebody whose answer has not ended it that it counts, and what is missing."""
+    """Return the message that a vote counts, and what is still missing for a decision."""
     ballot = approval.ballot
     yes, more = person in ballot.yes, ballot.need - len(ballot.yes)
     passed = not yes and any(vote.by == person for vote in approval.given)
@@ -224,16 +224,17 @@ def status(
     remarks: str = "",
     problem: str = "",
 ) -> Words:
-    """Return what somebody who does not decide is told about a milestone.
+    """Return the message about a milestone to somebody who does not decide.
 
     Args:
-        approval: As it stands.
-        milestone: What has happened.
+        approval: The current approval.
+        milestone: The milestone.
         directory: The people.
-        requests: Whether the reader has asked for it.
-        reader: The id of who reads it, or an address that an agent names. Nobody has checked whose
-            that is: it is not told what approver, tool and agent have said besides the reason.
-        remarks: The agent's last words.
+        requests: Whether the reader is the requester.
+        reader: The id of the reader, or an address that an agent names. Nobody has checked who owns
+            that address, so it gets the reason of a decision, but not its values, nor the words of
+            the tool and the agent.
+        remarks: The agent's final message.
         problem: Why the call could not be carried out.
     """
     is_known = directory.get(reader) is not None
@@ -259,20 +260,20 @@ def status(
 
 
 def granted(approval: Approval, grant: Grant, directory: Directory, reader: str) -> Words:
-    """Return to the person who gave a grant what it covers, and how it is taken back."""
+    """Return the message to the giver of a grant: what it covers, and how to revoke it."""
     vary = ", ".join(map(one_line, grant.scope.vary))
     limits = " and ".join(map(one_line, grant.scope.limits))
     return say("granted", approval, directory, reader, grant=grant, vary=vary, limits=limits)
 
 
 def no_grant(approval: Approval, problem: str, directory: Directory, reader: str) -> Words:
-    """Return that no grant was given, and what became of the call itself."""
+    """Return the message that no grant was given, and the state of the call."""
     name = "no_grant" if approval.state is State.PENDING else "no_more_grants"
     return refusal(name, approval, problem, directory, reader)
 
 
 def example_of_offer(approval: Approval) -> str:
-    """Return how similar calls are approved too, "" where nobody may."""
+    """Return the hint that explains how to approve similar calls, "" if nobody may."""
     rules = approval.terms.grants if approval.terms is not None else None
     if rules is None or not givers(approval):
         return ""
@@ -280,12 +281,12 @@ def example_of_offer(approval: Approval) -> str:
 
 
 def bundle(kind: BundleKind, *, waiting: int, listed: int) -> Words:
-    """Return what stands above a list of requests.
+    """Return the text above a list of requests.
 
     Args:
-        kind: What the message stands for.
-        waiting: How many of them wait for the reader.
-        listed: How many there are in the list.
+        kind: The kind of the bundle.
+        waiting: How many requests in the list wait for the reader.
+        listed: How many requests the list has.
     """
     many = f"{waiting} requests wait" if waiting != 1 else "1 request waits"
     over = kind is BundleKind.ANSWER and not waiting
@@ -304,7 +305,7 @@ _STATUS: Final = {
 
 
 def _deciders(approval: Approval, person: str, directory: Directory) -> str:
-    """Name all who have decided, the reader as "You"."""
+    """Return the names of all who decided; the reader is "You"."""
     names = ["You" if one == person else called(one, directory) for one in approval.decided_by]
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -317,7 +318,7 @@ def _without_values(approval: Approval) -> Approval:
 
 
 def _stated(approval: Approval, decision: Decision | None, directory: Directory) -> dict[str, str]:
-    """Return the reason and the values of a decision, each alone and all of them in words."""
+    """Return the reason and the values of a decision, separately and as one text."""
     parts = {"reason": "", "values": "", "wanted": ""}
     if decision is not None:
         parts["reason"] = one_line(decision.reason)[:_LONGEST_REASON]
@@ -331,7 +332,7 @@ def _stated(approval: Approval, decision: Decision | None, directory: Directory)
 
 
 def _wanted(approval: Approval, proposal: dict[str, JsonValue]) -> str:
-    """Return what a proposal has that the call has not."""
+    """Return the arguments of a proposal that differ from those of the call."""
     args = approval.call.args
     changed = {name: value for name, value in proposal.items() if args.get(name) != value}
     return values_text(approval, changed)

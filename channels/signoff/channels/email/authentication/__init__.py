@@ -1,1 +1,1 @@
-"""Who wrote a mail, and what proves it."""
+"""The author of a mail, and the proof of it."""

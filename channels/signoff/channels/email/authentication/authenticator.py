@@ -1,4 +1,4 @@
-"""Finds out who wrote a mail: asks the mail server in front of us, or verifies here."""
+"""Proves the author of a mail: by the results of our mail server, or by its own verification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 from pydantic import JsonValue
 
@@ -15,6 +15,7 @@ from signoff.channels.email.authentication.dmarc import aligned, wants_strict_dk
 from signoff.channels.email.authentication.lookup import Records, Txt, is_name
 from signoff.channels.email.authentication.proof import Proof, Proven
 from signoff.channels.email.authentication.results import Results, topmost
+from signoff.channels.email.authentication.settings import AuthenticationSettings
 from signoff.channels.email.authentication.signatures import (
     Signature,
     signatures_in,
@@ -29,19 +30,19 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Authenticator:
-    """Finds out who wrote a mail.
+    """Proves the author of a mail.
 
     Args:
-        authserv_id: What our mail server calls itself in ``Authentication-Results``; "" for none.
-        relays: From where such a server hands us mail. What comes from elsewhere may have been
-            handed in by anybody, with any field on top.
-        dkim: Whether signatures are verified here too.
-        strict: Whether only the very domain of the From may vouch, and not its organisation.
-        txt: Asks the DNS.
+        authserv_id: The name of our mail server in ``Authentication-Results``; "" for none.
+        relays: The networks from which that server delivers mail. Anybody can deliver mail from
+            elsewhere, with any field on top.
+        dkim: Whether signatures are also verified here.
+        strict: Whether only the exact domain of the From may vouch, and not its organisation.
+        txt: Looks up TXT records in the DNS.
 
     Attributes:
-        trust: The arguments as JSON, but for `txt`.
-        txt: Asks the DNS; None without `dkim`.
+        trust: The arguments as JSON, except `txt`.
+        txt: Looks up TXT records in the DNS; None without `dkim`.
     """
 
     def __init__(
@@ -64,21 +65,37 @@ class Authenticator:
             "strict": strict,
         }
 
-    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
-        """Return what is proven about who wrote a mail.
+    @classmethod
+    def of(cls, settings: AuthenticationSettings, *, dkim: bool) -> Self:
+        """Return an authenticator with the settings of `[email.authentication]`.
 
         Args:
-            raw: The mail as it came in.
-            sender: The one address of its From, None where there is none.
-            peer: The address that handed it to us, "" where we have fetched it from the mailbox.
-            now: The present.
+            settings: The table; its `dkim` may be unset.
+            dkim: Whether signatures are verified here.
+        """
+        return cls(
+            authserv_id=settings.authserv_id,
+            relays=settings.relays,
+            dkim=dkim,
+            strict=settings.alignment == "strict",
+            txt=Txt(settings.nameservers, timeout=settings.timeout),
+        )
+
+    async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
+        """Return what is proven about the author of a mail.
+
+        Args:
+            raw: The mail as it was received.
+            sender: The single address of its From, None if there is not exactly one.
+            peer: The IP address that delivered it, "" if we fetched it from the mailbox.
+            now: The current time.
 
         Raises:
-            MailTooLarge: Its header is over a cap.
+            MailTooLarge: Its header exceeds a limit.
         """
         headers = parse_headers(raw)
         if sender is None or headers.broken:
-            why = "it has no From with one address that can be read in one way only"
+            why = "its From does not have exactly one unambiguous address"
             return Proof(address="", proven=Proven.NONE, why=why)
         if headers.repeated:
             why = f"it has two {headers.repeated.title()} fields, and somebody may have added one"
@@ -93,7 +110,7 @@ class Authenticator:
         return replace(verified, why=f"{reported.why}; {verified.why}")
 
     def _by_server(self, letter: _Letter, peer: str) -> Proof:
-        """Return what the mail server in front of us proves."""
+        """Return what the results of our mail server prove."""
         if not self._server:
             return letter.claimed("nothing that could prove it is looked at")
         if peer and not self._trusted(peer):
@@ -105,7 +122,7 @@ class Authenticator:
 
     def _judged(self, letter: _Letter, results: Results) -> Proof:
         dmarc = results.of("dmarc")
-        # Two of them: text of the sender has got into the field.
+        # With two results, text from the sender may be in the field.
         if len(dmarc) > 1:
             return letter.claimed(f"the results of {self._server} are ambiguous")
         if not dmarc or dmarc[0].value == "none":
@@ -119,7 +136,7 @@ class Authenticator:
             one.value == "pass" and self._may_vouch(one.domain("smtp.mailfrom"), letter.domain)
             for one in results.of("spf")
         )
-        # Which signature has passed is not reported here; with none at all, it was SPF.
+        # The result does not say which signature passed; without signatures, it was SPF.
         own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
         by_sender = sent or not letter.headers.every("dkim-signature")
         recipients = None if by_sender else letter.covered(own or letter.found)
@@ -150,7 +167,7 @@ class Authenticator:
         return best or letter.claimed(f"{self._server} has no pass for {letter.domain}")
 
     async def _verified(self, letter: _Letter, txt: Records, now: datetime) -> Proof:
-        """Return what its signatures prove."""
+        """Return what the signatures of the mail prove."""
         own = [one for one in letter.found if self._may_vouch(one.domain, letter.domain)]
         if not own:
             return letter.claimed(f"it has no DKIM signature of {letter.domain}")
@@ -189,7 +206,7 @@ class Authenticator:
 
 @dataclass(frozen=True)
 class _Letter:
-    """A mail that is looked at."""
+    """A mail during the check."""
 
     raw: bytes
     headers: Headers
@@ -201,18 +218,18 @@ class _Letter:
         return self.sender.rpartition("@")[2].lower()
 
     def covered(self, signatures: Sequence[Signature]) -> tuple[str, ...]:
-        """Return the recipients that all of these cover: which one has passed is unknown."""
+        """Return the recipients that all signatures cover, because any of them may have passed."""
         if not signatures:
             return ()
         first, *rest = [self.recipients(signature) for signature in signatures]
         return tuple(one for one in first if all(one in other for other in rest))
 
     def recipients(self, signature: Signature) -> tuple[str, ...]:
-        """Return the recipients that a signature covers; none where the mail may be read anew."""
+        """Return the recipients that a signature covers; none if it leaves the reading open."""
         return signature.recipients(self.headers) if self.is_sealed(signature) else ()
 
     def is_sealed(self, signature: Signature) -> bool:
-        """Say whether the mail is read as it was signed; see `is_read_as_signed`."""
+        """Return whether the mail is read as it was signed; see `is_read_as_signed`."""
         from signoff.channels.email.authentication.coverage import (  # noqa: PLC0415 -- the parsers
             is_read_as_signed,
         )
@@ -255,7 +272,7 @@ class _Letter:
 
 
 def _better(one: Proof | None, other: Proof) -> Proof:
-    """Return the proof that says to whom it was written; what both are over is known of it."""
+    """Return the proof that names the recipients, with the signed contents of both."""
     if one is None:
         return other
     best = one if one.recipients else other
@@ -266,4 +283,4 @@ async def _misaligned(author: str, txt: Records) -> str | None:
     strict = await wants_strict_dkim(author, txt)
     if strict is None:
         return None
-    return f"{author} lets only itself sign (adkim=s)" if strict else ""
+    return f"{author} requires its exact domain in signatures (adkim=s)" if strict else ""

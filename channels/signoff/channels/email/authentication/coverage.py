@@ -1,9 +1,10 @@
-"""Whether a mail can be made to say something else without touching what its signature covers.
+"""Checks whether a mail's meaning can change without breaking its signature.
 
-Body and From are always signed; how the body is to be read often is not: Gmail, for instance,
-leaves out Content-Type and Content-Transfer-Encoding. With another one, words that were written are
-not read any more: ``<!-- no, because … -->approve`` is a no as plain text, and a yes as HTML. So
-where these fields are open, a mail counts only in the one form in which mail programs write it.
+A signature always covers the body and the From, but often not the fields that say how to read the
+body: Gmail, for instance, does not sign Content-Type and Content-Transfer-Encoding. Changing such a
+field can hide words: ``<!-- no, because … -->approve`` is a rejection as plain text, and an
+approval as HTML. So if these fields are not signed, a mail counts only in the one form in which
+mail programs write it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _MARKUP: Final = re.compile(r"<[A-Za-z/!?]|&#?\w{1,32};")
 _ESCAPED: Final = re.compile(r"=[0-9A-F]{2}|=\s*$", re.MULTILINE)
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{1,76}={0,2}\s*")
 _WIDE: Final = ("utf-16", "utf-32", "utf-7", "utf16", "utf32", "utf7", "hz", "iso-2022", "iso2022")
-"""Charsets in which the bytes of plain letters are other letters."""
+"""Charsets in which the bytes of ASCII letters mean other letters."""
 
 
 def is_read_as_signed(mail: Part, covers: Collection[str]) -> bool:
-    """Say whether a mail is read in the way in which it was signed.
+    """Return whether a mail is read in the way in which it was signed.
 
     Args:
         mail: The mail.
@@ -45,10 +46,10 @@ def is_read_as_signed(mail: Part, covers: Collection[str]) -> bool:
 
 
 def _is_plain_multipart(mail: Part) -> bool:
-    """Say whether a body can be nothing but this multipart: it begins with its first part.
+    """Return whether a body can only be this multipart: it begins with its first part.
 
-    Of alternatives each has another type, and elsewhere no text stands in two of them: as another
-    kind of multipart it would have more to say, or less.
+    Alternatives must have different types, and another multipart must not show both plain text and
+    HTML. Otherwise a different kind of multipart would show more or less text.
     """
     types = [part.media_type for part in mail.children]
     if mail.media_type == "multipart/alternative":
@@ -66,7 +67,7 @@ def _is_plain_multipart(mail: Part) -> bool:
 
 
 def _is_plain_text(mail: Part, answer: str) -> bool:
-    """Say whether a body says the same as text and as HTML, whatever its letters are."""
+    """Return whether a body means the same as text and as HTML, in any charset."""
     charset = mail.parameters.get("charset", "").strip().lower()
     return (
         mail.media_type == "text/plain"
@@ -76,7 +77,7 @@ def _is_plain_text(mail: Part, answer: str) -> bool:
 
 
 def _is_decoded(mail: Part, answer: str) -> bool:
-    """Say whether the encoding is the one in which the body was written."""
+    """Return whether the encoding is the one in which the body was written."""
     encoding = mail.headers.first(ENCODING).strip().lower()
     if encoding == "base64":
         return all(_BASE64.fullmatch(line) for line in mail.body.split(b"\n") if line.strip())

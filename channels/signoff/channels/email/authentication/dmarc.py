@@ -1,4 +1,4 @@
-"""DMARC (RFC 7489), as far as it matters here: alignment, and the record of a domain."""
+"""The parts of DMARC (RFC 7489) that matter here: alignment, and the record of a domain."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ if TYPE_CHECKING:
 
 
 def organisation(domain: str) -> str:
-    """Return the domain that somebody has registered: ``example.co.uk`` of ``a.example.co.uk``.
+    """Return the registered domain: ``example.co.uk`` for ``a.example.co.uk``.
 
-    By the public suffix list that comes with the library; a public suffix has none and is returned
-    as it is.
+    It uses the public suffix list of the library. A public suffix is returned unchanged.
     """
     plain = domain.lower()
     return _suffixes().privatesuffix(plain) or plain
 
 
 def aligned(domain: str, author: str, *, strict: bool) -> bool:
-    """Say whether a domain may vouch for the domain of an author (section 3.1).
+    """Return whether a domain may vouch for the domain of an author (section 3.1).
 
     Args:
         domain: The domain that signs or sends.
         author: The domain of the From.
-        strict: They must be the same; otherwise the same organisation will do.
+        strict: Whether both must be the same; otherwise the same organisation is enough.
     """
     one, other = domain.lower(), author.lower()
     return bool(one) and (one == other or (not strict and organisation(one) == organisation(other)))
 
 
 async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
-    """Say whether a domain lets only itself sign (``adkim=s``, section 6.3), and no other.
+    """Return whether a domain requires strict DKIM alignment (``adkim=s``, section 6.3).
 
     Returns:
-        False where it has no record; None if it can not be asked now.
+        False if it has no record; None if the DNS cannot answer now.
     """
     for name in dict.fromkeys((domain, organisation(domain))):
         records = await txt.records(f"_dmarc.{name}")
@@ -53,6 +52,6 @@ async def wants_strict_dkim(domain: str, txt: Records) -> bool | None:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 -- where mails are proven
+    from publicsuffixlist import PublicSuffixList  # noqa: PLC0415 -- needed only to authenticate mails
 
     return PublicSuffixList()

@@ -1,4 +1,4 @@
-"""TXT records of the DNS: the keys of signatures, and the policies of domains."""
+"""TXT records in the DNS: the keys of signatures, and the policies of domains."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ _MOST_RECORDS: Final = 10
 _LARGEST: Final = 4096
 _LONGEST_NAME: Final = 253
 _RESTS: Final = 30.0
-"""Seconds for which a name that could not be asked for is not asked for again: one slow domain
-must not take its time of every mail."""
+"""Seconds before a failed look-up is repeated: a slow domain must not delay every mail."""
 
 
 class Records(Protocol):
-    """Asks for TXT records; `Txt` does it here."""
+    """Looks up TXT records; `Txt` implements this."""
 
     async def records(self, name: str) -> tuple[bytes, ...] | None:
-        """Return the records of a name, none where it has none; None if it cannot be asked now."""
+        """Return the records of a name, possibly none; None if the DNS cannot answer now."""
         ...
 
 
 class Txt:
-    """Asks for TXT records, and remembers the answers as long as they say.
+    """Looks up TXT records, and caches the answers for their time to live.
 
     Args:
-        nameservers: ``address`` or ``address:port`` of each; the system's where there are none.
-        timeout: Seconds for one answer, retries included.
+        nameservers: ``address`` or ``address:port`` of each. The default is the system's.
+        timeout: Seconds for one answer, including retries.
     """
 
     def __init__(self, nameservers: Sequence[str] = (), *, timeout: float = 5) -> None:
@@ -44,10 +43,10 @@ class Txt:
         self._away: dict[str, float] = {}
 
     async def records(self, name: str) -> tuple[bytes, ...] | None:
-        """Return the records of a name, none where it has none; None if it cannot be asked now."""
+        """Return the records of a name, possibly none; None if the DNS cannot answer now."""
         if not is_name(name):
             return ()
-        import dns.exception  # noqa: PLC0415 -- fifty modules, where the first signature is verified
+        import dns.exception  # noqa: PLC0415 -- fifty modules, loaded for the first signature
         import dns.resolver  # noqa: PLC0415
 
         now = time.monotonic()
@@ -58,7 +57,7 @@ class Txt:
         except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer, dns.resolver.YXDOMAIN):
             return ()
         except (dns.exception.DNSException, OSError):
-            # SERVFAIL among them: the domain's own servers may be back in a minute.
+            # This includes SERVFAIL: the domain's own servers may recover within a minute.
             if len(self._away) >= _CACHED:
                 self._away.clear()
             self._away[name] = time.monotonic() + _RESTS
@@ -87,7 +86,7 @@ def _server(server: str) -> dns.nameserver.Nameserver:
 
 
 def is_name(name: str) -> bool:
-    """Say whether a text that a mail gives as a name of the DNS can be one."""
+    """Return whether a text from a mail can be a name in the DNS."""
     return 0 < len(name) <= _LONGEST_NAME and all(
         0 < len(label) <= 63
         and label.isascii()

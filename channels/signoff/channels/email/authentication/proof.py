@@ -1,4 +1,4 @@
-"""What is proven about who wrote a mail."""
+"""What is proven about the author of a mail."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from enum import StrEnum
 
 
 class Proven(StrEnum):
-    """How far the author of a mail is known."""
+    """The degree to which the author of a mail is proven."""
 
     NONE = "none"
-    """There is no one author: no From, several, or one that can be read in two ways."""
+    """There is not exactly one author: no From, several, or an ambiguous one."""
     FROM = "from"
-    """The From says so, which the person who sends a mail chooses."""
+    """Only the From names the author, and the sender of a mail chooses it freely."""
     DMARC = "dmarc"
-    """The domain of the From has vouched for it: an aligned pass of DKIM or SPF (RFC 7489)."""
+    """The domain of the From vouches for it: an aligned pass of DKIM or SPF (RFC 7489)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is proven about who wrote a mail.
+    """What is proven about the author of a mail.
 
     Attributes:
-        address: The one address of From, "" where there is none.
-        proven: How far that is known.
-        by: What the proof rests on, in words; "" where nothing is proven.
-        domain: The domain that vouches, "" where nothing is proven.
-        why: In words, what was found or what is missing.
-        recipients: The addresses of To and Cc for which the domain vouches too; None where it does
-            not matter, because a mail that passes SPF was not sent on by somebody else.
-        temporary: Whether trying again later may prove more.
-        open: Whether a signature leaves open how the mail is read, and it is not read in the one
-            way in which it must have been written; see `is_read_as_signed`.
-        contents: What was signed, of each signature that may vouch; see `Signature.content`.
+        address: The single address of From, "" if there is not exactly one.
+        proven: The degree of proof.
+        by: The basis of the proof, in words; "" if nothing is proven.
+        domain: The domain that vouches, "" if nothing is proven.
+        why: What was found or what is missing, in words.
+        recipients: The addresses of To and Cc for which the domain also vouches. None if they do
+            not matter, because a mail that passes SPF was not forwarded by somebody else.
+        temporary: Whether another attempt may prove more.
+        open: Whether a signature does not cover how the mail is read, and the mail is not in the
+            one form in which it must have been written; see `is_read_as_signed`.
+        contents: The signed content of each signature that may vouch; see `Signature.content`.
     """
 
     address: str
@@ -46,9 +46,10 @@ class Proof:
     contents: tuple[str, ...] = ()
 
     def vouches_for(self, recipient: str) -> bool:
-        """Say whether the domain vouches that its user has written to this address.
+        """Return whether the domain vouches that its user wrote to this address.
 
-        Without it a signed mail that was written to somebody else could be sent on to a token.
+        Without this check, a signed mail to somebody else could be forwarded to the address of a
+        token.
         """
         if self.proven is not Proven.DMARC:
             return False

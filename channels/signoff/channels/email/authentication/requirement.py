@@ -1,4 +1,4 @@
-"""Whether an answer by mail is the answer of the person who was asked."""
+"""Checks whether an answer by mail comes from the person who was asked."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from signoff.core.policies.policy import EmailProof
 
 
 class Fault(StrEnum):
-    """Why an answer is not taken."""
+    """The reason why an answer is refused."""
 
     STRANGER = "stranger"
-    """It is from an address that nobody in the directory has."""
+    """The address does not belong to anybody in the directory."""
     SOMEBODY_ELSE = "somebody_else"
-    """It is from somebody who was not asked by this card."""
+    """The author was not asked by this card."""
     UNPROVEN = "unproven"
-    """It says that it is from the person who was asked, and less is proven than is required."""
+    """The author claims to be the person who was asked, but less is proven than required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found about an answer.
+    """The result of the check of an answer.
 
     Attributes:
-        fault: Why it is not taken, None if it is.
-        why: In words.
-        author: Whose address stands in its From, None if nobody's in the directory.
+        fault: Why the answer is refused, None if it is accepted.
+        why: The reason in words.
+        author: The owner of the address in its From, None if nobody in the directory owns it.
     """
 
     fault: Fault | None = None
@@ -47,15 +47,15 @@ def judge(
     address: str,
     directory: Directory,
 ) -> Finding:
-    """Say whether an answer counts as the answer of the person who was asked.
+    """Check whether an answer counts as the answer of the person who was asked.
 
     Args:
         proof: What is proven about its author.
-        required: What has to be proven.
-        person: Who was asked by the card whose token it carries.
-        requester: The user on whose behalf the agent acts, who never decides.
-        address: The address of that card, token included: a domain that vouches must vouch for a
-            mail to it.
+        required: The required proof.
+        person: The person who was asked by the card with this token.
+        requester: The user for whom the agent acts, who never decides.
+        address: The reply address of that card, including the token. A domain that vouches must
+            vouch for a mail to it.
         directory: The people.
     """
     author = owner_of(proof.address, directory)
@@ -87,10 +87,10 @@ def judge(
 
 
 def owner_of(address: str, directory: Directory) -> Person | None:
-    """Return whose address this is; domains are compared in their ASCII form (RFC 5890)."""
+    """Return the owner of an address; domains are compared in their ASCII form (RFC 5890)."""
     if not address:
         return None
-    # Most often it is written as in the directory, which finds it at once.
+    # Usually the address is written as in the directory, so that this look-up finds it.
     found = directory.find(address)
     if found is not None and _has(found, address):
         return found
@@ -102,6 +102,6 @@ def _has(person: Person, address: str) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
-    # The local part is compared without regard to case, as every large provider does.
+    # The local part is compared case-insensitively, as every large provider does.
     plain = normal_address(other.strip())
     return plain is not None and one.lower() == plain.lower()

@@ -1,7 +1,7 @@
-"""`Authentication-Results` (RFC 8601): what a mail server says it has found out about a mail.
+"""`Authentication-Results` (RFC 8601): a mail server's report on the checks of a mail.
 
-A parser of our own, because the field decides who may approve: it is linear, it takes nothing that
-can be read in two ways, and it must know which field it may believe, which no library does.
+We parse it ourselves, because the field decides who may approve: our parser is linear, it refuses
+ambiguous input, and it knows which field to trust, which libraries do not.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _WRITTEN: Final = frozenset(
         *("content-transfer-encoding", "dkim-signature"),
     }
 )
-"""What the author's side writes. A server puts its own fields above all of them."""
+"""Fields that the author's side writes. A server puts its own fields above all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result: the method, how it ended, and the properties it was looked at by.
+    """One result: the method, its outcome, and the properties that it checked.
 
     ``Result("dkim", "pass", {"header.d": "example.com"})``
     """
@@ -35,7 +35,7 @@ class Result:
     properties: dict[str, str]
 
     def domain(self, *names: str) -> str:
-        """Return the domain in the first of these properties that is there, "" if none is."""
+        """Return the domain in the first of these properties that exists, "" without any."""
         for name in names:
             if name in self.properties:
                 return self.properties[name].rpartition("@")[2].lower()
@@ -44,24 +44,24 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One field: who says so, and what."""
+    """One field: the server and its results."""
 
     server: str
     results: tuple[Result, ...]
 
     def of(self, method: str) -> tuple[Result, ...]:
-        """Return the results of one method, in their order."""
+        """Return the results of one method, in order."""
         return tuple(one for one in self.results if one.method == method)
 
 
 def topmost(headers: Headers, server: str) -> Results | None:
-    """Return what a mail server of ours says about a mail; None where it says nothing.
+    """Return the results of our mail server for a mail; None without any.
 
-    Only the first such field of a mail can be its: every server writes on top of what it got
-    (RFC 8601, section 5), so a field further down may be the sender's own invention. For the same
-    reason it does not count below a field that the author's side has written. Nor is the next one
-    added to it, though it has the same name and each filter of a server writes its own: OpenDKIM
-    strips only fields with a result of DKIM, so the one below its own may be the sender's.
+    Only the topmost such field can come from our server: every server adds its fields on top (RFC
+    8601, section 5), so the sender may have written a lower one. For the same reason, the field
+    does not count below a field that the author's side writes. The second field is ignored even if
+    it has the same name, although each filter of a server writes one: OpenDKIM removes only fields
+    with a DKIM result, so the field below its own may come from the sender.
 
     Args:
         headers: The fields of the mail.
@@ -78,12 +78,12 @@ def topmost(headers: Headers, server: str) -> Results | None:
 
 
 def parse_results(value: str) -> Results | None:
-    """Read a field's value, unfolded; None where it can not be read, or be read in two ways."""
+    """Parse a field's unfolded value; None if it is invalid or ambiguous."""
     segments = _segments(value)
     if segments is None:
         return None
     head, *rest = [list(_pairs(segment)) for segment in segments]
-    # Microsoft's servers leave their name out; then nobody says so.
+    # Microsoft's servers omit their name; then the results have no author.
     named = bool(head) and all(pair.value is None for pair in head)
     if not named or not (len(head) == 1 or (len(head) == 2 and head[1].name.isdecimal())):
         return None
@@ -120,7 +120,7 @@ def _result(pairs: list[_Pair]) -> Result | None:
 
 
 def _segments(value: str) -> list[list[_Atom]] | None:
-    """Split at the semicolons; None where quotes or comments do not end."""
+    """Split at the semicolons; None if a quote or a comment does not end."""
     marks = _marks(value)
     if marks is None:
         return None
@@ -142,7 +142,7 @@ def _segments(value: str) -> list[list[_Atom]] | None:
 
 
 def _marks(value: str) -> list[tuple[str, bool]] | None:
-    """Return the characters, and whether each was quoted; a comment is a space."""
+    """Return the characters, and whether each was quoted; a comment becomes a space."""
     marks: list[tuple[str, bool]] = []
     quoted = escaped = False
     comments = 0
@@ -166,7 +166,7 @@ def _marks(value: str) -> list[tuple[str, bool]] | None:
 
 
 def _pairs(atoms: list[_Atom]) -> Iterator[_Pair]:
-    """Yield ``name=value``, and words that stand alone with no value."""
+    """Yield ``name=value`` pairs, and single words without a value."""
     at, size = 0, len(atoms)
 
     def after_spaces(at: int) -> int:
@@ -181,7 +181,7 @@ def _pairs(atoms: list[_Atom]) -> Iterator[_Pair]:
             yield _Pair(name, None)
             continue
         start = at = after_spaces(at + 1)
-        # An address may have a "=" in it (RFC 5321's atext).
+        # An address may contain "=" (atext in RFC 5321).
         while at < size and atoms[at].kind != " ":
             at += 1
         yield _Pair(name, "".join(atom.text for atom in atoms[start:at]))

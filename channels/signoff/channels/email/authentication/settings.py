@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from signoff.core.policies.policy import EmailProof
-
-if TYPE_CHECKING:
-    from signoff.channels.email.authentication.authenticator import Authenticator
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -82,22 +79,3 @@ class AuthenticationSettings(BaseModel):
     alignment: Literal["relaxed", "strict"] = "relaxed"
     nameservers: tuple[Nameserver, ...] = ()
     timeout: float = Field(default=5, gt=0, le=60)
-
-    def authenticator(self, *, dkim: bool) -> Authenticator:
-        """Return what finds out who wrote a mail.
-
-        Args:
-            dkim: Whether signatures are verified here.
-        """
-        from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415 -- dnspython
-            Authenticator,
-        )
-        from signoff.channels.email.authentication.lookup import Txt  # noqa: PLC0415
-
-        return Authenticator(
-            authserv_id=self.authserv_id,
-            relays=self.relays,
-            dkim=dkim,
-            strict=self.alignment == "strict",
-            txt=Txt(self.nameservers, timeout=self.timeout),
-        )

@@ -1,4 +1,4 @@
-"""DKIM signatures (RFC 6376, RFC 8463): which there are, what they cover, and whether they hold."""
+"""DKIM signatures (RFC 6376, RFC 8463): finds them, reads their coverage, and verifies them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SMALLEST_KEY: Final = 1024  # RFC 8301 section 3.2
 _MOST: Final = 20
 _MOST_FIELDS: Final = 1000
 _MOST_SIGNED: Final = 200
-# Some expressions of the library take the square of such a run; no mail program writes one.
+# Some regular expressions of the library are quadratic in such a run; mail programs never write
+# one.
 _LONG_RUN: Final = re.compile(rb"[ \t\r\n]{65}")
 _FOREIGN_ERRORS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
@@ -27,15 +28,15 @@ _FOREIGN_ERRORS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """One DKIM-Signature field, read but not verified.
+    """One DKIM-Signature field, parsed but not verified.
 
     Attributes:
-        index: Which of the mail's signatures it is, 0 for the topmost.
-        domain: Who signs (``d=``), in lower case.
-        selector: Where the key is (``s=``).
+        index: The position among the mail's signatures, 0 for the topmost.
+        domain: The signing domain (``d=``), in lower case.
+        selector: The selector of the key (``s=``).
         value: The signature (``b=``), without white space.
-        covers: The names of the fields that are signed (``h=``), in lower case.
-        tags: All its tags.
+        covers: The names of the signed fields (``h=``), in lower case.
+        tags: All tags.
     """
 
     index: int
@@ -47,13 +48,13 @@ class Signature:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the body is signed: with ``l=`` somebody can add to it."""
+        """Whether the whole body is signed: with ``l=``, text can be appended."""
         return "l" not in self.tags
 
     def recipients(self, headers: Headers) -> tuple[str, ...]:
         """Return the addresses of To and Cc that are signed.
 
-        A field that is there twice is signed once, and could then be read in the other place.
+        If a field is there twice but signed once, the unsigned one could be read.
         """
         found: list[str] = []
         for name in ("to", "cc"):
@@ -63,11 +64,12 @@ class Signature:
         return tuple(found)
 
     def content(self, headers: Headers) -> str:
-        """Return what this signature is over, as 128 bits in hexadecimal digits.
+        """Return a 128-bit hash of the signed content, in hexadecimal digits.
 
-        It is the same for each copy of a mail, whatever was put on top of it or changed beside what
-        is signed: body (by ``bh=``), tags, and fields as RFC 6376, section 5.4.2, picks them. The
-        signature itself (``b=``) is left out: the same one can be written in several ways.
+        It is the same for each copy of a mail, whatever was added or changed outside the signed
+        content: the body (by ``bh=``), the tags, and the fields that RFC 6376, section 5.4.2,
+        selects. The signature itself (``b=``) is excluded: the same one can be written in several
+        ways.
         """
         tags = {name: "".join(text.split()) for name, text in self.tags.items() if name != "b"}
         seen: dict[str, int] = {}
@@ -81,13 +83,13 @@ class Signature:
 
 
 def signatures_in(headers: Headers) -> tuple[Signature, ...]:
-    """Return the signatures of a mail that can be read, the topmost first."""
+    """Return the signatures of a mail that can be parsed, the topmost first."""
     found = []
     for index, value in enumerate(headers.every("dkim-signature")[:_MOST]):
         tags = parse_tags(value)
         if tags is None or not {"d", "s", "b", "h"} <= set(tags):
             continue
-        # What stands here is told to people: it must be no sentence.
+        # People read these names in messages, so they must not contain sentences.
         if not is_name(tags["d"]) or not is_name(tags["s"]):
             continue
         covers = tuple(name.strip().lower() for name in tags["h"].split(":"))
@@ -105,7 +107,7 @@ def signatures_in(headers: Headers) -> tuple[Signature, ...]:
 
 
 def parse_tags(value: str) -> dict[str, str] | None:
-    """Read ``a=1; b=2`` (RFC 6376, section 3.2); None where it is no such list."""
+    """Parse ``a=1; b=2`` (RFC 6376, section 3.2); None if it is not such a list."""
     tags: dict[str, str] = {}
     for piece in value.split(";"):
         name, found, content = piece.partition("=")
@@ -120,7 +122,7 @@ def parse_tags(value: str) -> dict[str, str] | None:
 async def verify(
     raw: bytes, headers: Headers, signature: Signature, txt: Records, *, now: datetime
 ) -> str | None:
-    """Return why a signature does not hold, "" if it holds; None if its key cannot be had now."""
+    """Return why a signature is invalid, "" if it is valid; None if its key is unavailable now."""
     if problem := _unusable(headers, signature, now):
         return problem
     name = f"{signature.selector}._domainkey.{signature.domain}"
@@ -135,7 +137,7 @@ async def verify(
 
 
 def _unusable(headers: Headers, signature: Signature, now: datetime) -> str:
-    """Say why a signature does not count, whatever its key is."""
+    """Return why a signature does not count, regardless of its key."""
     tags, expires = signature.tags, signature.tags.get("x", "")
     readable = not expires or (expires.isascii() and expires.isdecimal() and len(expires) <= 12)
     size = len(signature.covers) > _MOST_SIGNED or len(headers.fields) > _MOST_FIELDS
@@ -152,7 +154,7 @@ def _unusable(headers: Headers, signature: Signature, now: datetime) -> str:
 
 
 def _unusable_key(record: bytes, signature: Signature) -> str:
-    """Say why a key does not count for a signature (RFC 6376, section 3.6.1)."""
+    """Return why a key does not count for a signature (RFC 6376, section 3.6.1)."""
     tags = parse_tags(record.decode("ascii", "replace"))
     if tags is None or tags.get("v", "DKIM1") != "DKIM1":
         return "cannot be read"
@@ -174,14 +176,14 @@ def _unusable_key(record: bytes, signature: Signature) -> str:
 
 
 def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
-    import dkim  # noqa: PLC0415 -- needed where mails are proven, which is a process of its own
+    import dkim  # noqa: PLC0415 -- needed only in the separate process that authenticates mails
 
     lines = re.split(rb"\r?\n", raw)
     body = lines.index(b"") if b"" in lines else len(lines)
     if _LONG_RUN.search(b"\r\n".join(lines[:body])):
         return "its header has too much white space to be looked at"
     if signature.tags.get("c", "").partition("/")[2].strip() == "relaxed":
-        # The library would take the square of the longest run of spaces for the same.
+        # The library's own code for this is quadratic in the longest run of spaces.
         lines[body:] = [line.rstrip(b" \t") for line in lines[body:]]
     try:
         verifier = dkim.DKIM(b"\r\n".join(lines), minkey=_SMALLEST_KEY)
@@ -189,6 +191,6 @@ def _checked(raw: bytes, signature: Signature, key: bytes) -> str:
     except dkim.KeyFormatError:
         return "its key is too small, or cannot be read"
     except (dkim.DKIMException, *_FOREIGN_ERRORS):
-        # The library's words quote the mail, and ours are told to people.
+        # The library's message quotes the mail, and people read ours.
         return "it does not hold: something that it covers was changed"
     return "" if good else "it does not hold: something that it covers was changed"

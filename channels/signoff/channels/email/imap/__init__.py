@@ -1,1 +1,1 @@
-"""Answers from a mailbox, read by IMAP."""
+"""Reads answers from a mailbox by IMAP."""

@@ -1,4 +1,4 @@
-"""Whether a mailbox can be read, and how, for `signoff doctor`."""
+"""Checks for `signoff doctor` whether and how a mailbox can be read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from signoff.channels.email.imap.settings import ImapSettings
 
 
 async def check(settings: ImapSettings, ledger: Ledger) -> str:
-    """Log in and open the folder, as reading would, and leave again; return what was found.
+    """Log in and open the folder as the reader does, log out, and return the findings.
 
-    No message is touched.
+    It does not change any message.
 
     Raises:
-        MailboxUnavailable, MailboxRefused: What is wrong.
+        MailboxUnavailable, MailboxRefused: The mailbox cannot be read.
         ConfigError: The file of certificates cannot be read.
-        LedgerUnavailable: Redis cannot be reached, and with it what is needed for the token.
+        LedgerUnavailable: Redis cannot be reached, which is needed for the token.
     """
     async with await log_in(settings, tokens_for(settings, ledger), largest=1) as session:
         folder = await session.call(session.mailbox.select)

@@ -1,4 +1,4 @@
-"""One connection to a mailbox: the few things that we ask of it, and what can go wrong."""
+"""One connection to a mailbox: the few commands that we use, with translated errors."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from signoff.core.base.errors import MailboxError, MailboxRefused, MailboxUnavai
 from signoff.core.cards.card import one_line
 
 KEYWORD: Final = "$Signoff"
-"""What a message gets when it is stored, so that people see it in their mail programme."""
+"""The keyword of a stored message, which people see in their mail program."""
 
 _LONGEST_ANSWER: Final = 300
 _LARGEST_UID: Final = (1 << 32) - 1
-# RFC 5530: what a server says when it is its own fault, and will pass.
+# RFC 5530: the codes for temporary problems of the server.
 _PASSING: Final = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[OVERQUOTA]")
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that was opened.
+    """An open folder.
 
     Attributes:
-        uidvalidity: As long as it is the same, so are the UIDs (RFC 3501, section 2.3.1.1).
-        keywords: Whether messages can be given our keyword for good.
+        uidvalidity: UIDs stay valid while this is the same (RFC 3501, section 2.3.1.1).
+        keywords: Whether the server can store our keyword permanently.
     """
 
     uidvalidity: int
@@ -45,11 +45,11 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the server says about a message.
+    """The server's data about a message.
 
     Attributes:
         uid: Its number in this folder.
-        size: In bytes; some servers only estimate it.
+        size: The size in bytes; some servers only estimate it.
         stored: Whether it has our keyword.
     """
 
@@ -59,18 +59,18 @@ class Message:
 
 
 class MessageRefused(MailboxUnavailable):
-    """The server does not hand this one message out."""
+    """The server does not return this one message."""
 
 
 class LoginRefused(MailboxRefused):
-    """The server does not take the login."""
+    """The server refuses the login."""
 
 
 class Connection:
-    """A connection to a mailbox. It blocks, and belongs to one thread; only `abort` does not.
+    """A blocking connection to a mailbox, for one thread; only `abort` is thread-safe.
 
-    Every method raises `MailboxUnavailable` where the server is away, hangs up or says what cannot
-    be read, and `MailboxRefused` where it does not want what it was asked.
+    Every method raises `MailboxUnavailable` if the server is down, disconnects or sends invalid
+    data, and `MailboxRefused` if it refuses a command.
 
     Args:
         settings: The server.
@@ -81,7 +81,7 @@ class Connection:
     """
 
     def __init__(self, settings: ImapSettings, *, largest: int) -> None:
-        # They log whole conversations at their lower levels, and with them every token.
+        # At lower levels, these libraries log whole conversations, including every token.
         logging.getLogger("imapclient").setLevel(logging.ERROR)
         self._settings = settings
         self._largest = largest
@@ -107,7 +107,7 @@ class Connection:
                 self._log_in(client)
 
     def capabilities(self) -> frozenset[str]:
-        """Return what the server can do, after the login."""
+        """Return the server's capabilities after the login."""
         with self._translated("does not say what it can do"):
             return frozenset(one.decode("ascii", "replace") for one in self._client.capabilities())
 
@@ -122,18 +122,18 @@ class Connection:
         return Folder(uidvalidity, keywords and b"READ-ONLY" not in answer)
 
     def search(self, after: int, since: date) -> list[int]:
-        """Return the UIDs after one, of messages that came on a day or later, in their order."""
+        """Return the UIDs greater than `after` of messages since a day, in ascending order."""
         if after >= _LARGEST_UID:
             return []
         with self._translated("does not search"):
             self._line.forget_news()
             criteria = ["UID", f"{after + 1}:*", "SINCE", since]
             found = {int(uid) for uid in self._client.search(criteria)}
-        # "n:*" always has the last message in it, also where its UID is less than n.
+        # "n:*" always includes the last message, even if its UID is less than n.
         return sorted(uid for uid in found if after < uid <= _LARGEST_UID)
 
     def look_at(self, uids: Sequence[int]) -> list[Message]:
-        """Return size and keyword of messages; those that are gone meanwhile are left out."""
+        """Return the size and keyword of messages, without those that are already gone."""
         with self._translated("does not say how large a message is"):
             found = self._client.fetch(uids, ["RFC822.SIZE", "FLAGS"])
             own = KEYWORD.lower().encode()
@@ -148,14 +148,14 @@ class Connection:
             ]
 
     def fetch(self, uid: int) -> bytes | None:
-        """Return a message, one byte more than the largest at most; None if it is gone.
+        """Return a message, at most one byte more than the limit; None if it is gone.
 
-        It does not count as seen by that.
+        This does not mark it as seen.
 
         Raises:
-            MessageRefused: The server does not hand it out, whatever it does with others.
+            MessageRefused: The server does not return this message.
         """
-        # A part of it, because sizes are estimates on some servers.
+        # Only a part is fetched, because some servers only estimate sizes.
         item = f"BODY.PEEK[]<0.{self._largest + 1}>"
         with self._translated("does not hand out a message", refused=MessageRefused):
             found = self._client.fetch([uid], [item])
@@ -167,17 +167,17 @@ class Connection:
         return body
 
     def mark(self, uids: Sequence[int]) -> None:
-        """Give messages our keyword."""
+        """Set our keyword on messages."""
         with self._translated(f"does not take the keyword {KEYWORD}"):
             self._client.add_flags(uids, [KEYWORD], silent=True)
 
     @property
     def news(self) -> bool:
-        """Whether there are messages that the last search may not have seen."""
+        """Whether there may be messages that the last search did not find."""
         return self._line.news
 
     def wait(self, seconds: float) -> None:
-        """Wait for new messages by IDLE, for at most so many seconds."""
+        """Wait for new messages by IDLE, for at most this many seconds."""
         with self._translated("ended the waiting"):
             self._line.wait_for_news(seconds)
 
@@ -188,13 +188,13 @@ class Connection:
                 self._client.logout()
 
     def abort(self) -> None:
-        """Close the connection under whatever waits for it; from any thread."""
+        """Close the connection and interrupt a waiting call; callable from any thread."""
         self._aborted = True
         if self._wire is not None:
             self._wire.hang_up()
 
     def dispose(self) -> None:
-        """Give back what the connection holds on this machine."""
+        """Release the local resources of the connection."""
         if self._wire is not None:
             with contextlib.suppress(Exception):
                 self._wire.shutdown()
@@ -255,7 +255,7 @@ class Connection:
         said: list[bytes] = []
 
         def answer(challenge: bytes) -> str:
-            # A second challenge says what is wrong, and wants a reply that says nothing.
+            # A second challenge contains the error, and expects an empty reply.
             said.append(challenge)
             return first if len(said) == 1 else rest
 
@@ -273,7 +273,7 @@ class Connection:
         *,
         refused: type[MailboxError] = MailboxRefused,
     ) -> Iterator[None]:
-        """Turn everything that can come out of the library into our errors."""
+        """Translate every exception of the library into our errors."""
         try:
             yield
         except MailboxError:
@@ -294,7 +294,7 @@ class Connection:
 
 
 def _passes(error: Exception) -> bool:
-    """Say whether it is worth while to try again as before: nothing was refused."""
+    """Return whether an unchanged retry may succeed, because nothing was refused."""
     cause = error.__cause__ or error.__context__
     aborted = isinstance(error, imaplib.IMAP4.abort) or isinstance(cause, imaplib.IMAP4.abort)
     if aborted or not isinstance(error, imaplib.IMAP4.error):
@@ -303,7 +303,7 @@ def _passes(error: Exception) -> bool:
 
 
 class _Client(imapclient.IMAPClient):  # type: ignore[misc] # the library has no types
-    """IMAPClient over a line of ours."""
+    """IMAPClient over our own `Wire`."""
 
     def __init__(self, dial: Any, settings: ImapSettings, tls: ssl.SSLContext | None) -> None:  # noqa: ANN401
         self._dial = dial
@@ -314,7 +314,7 @@ class _Client(imapclient.IMAPClient):  # type: ignore[misc] # the library has no
             ssl_context=tls,
             timeout=settings.timeout,
         )
-        # It writes down every line, passwords and tokens among them, whatever the log takes.
+        # Otherwise it prints every line, including passwords and tokens, at any log level.
         self._imap.debug = 0
 
     def _create_IMAP4(self) -> Wire:  # noqa: N802 -- the library's name

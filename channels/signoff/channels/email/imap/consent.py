@@ -1,8 +1,8 @@
-"""The refresh token that is good now, in the ledger: some issuers give a new one at each use.
+"""The current refresh token, in the ledger: some issuers return a new one at each use.
 
-The first one stands in the settings. It is also the key under which its successors are kept, so
-that who can read the ledger cannot read the mailbox, and so that a new consent in the settings
-makes an end of the old one's.
+The first token is in the settings. It is also the key that encrypts its successors, so that access
+to the ledger does not give access to the mailbox, and so that a new consent in the settings
+replaces the successors of the old one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from signoff.core.base.errors import Conflict
 log = structlog.get_logger(__name__)
 
 _KEPT: Final = timedelta(days=365)
-"""Longer than any issuer lets a token be good that is not used."""
+"""Longer than any issuer accepts an unused token."""
 
 
 class Consent:
     """A refresh token and its successors.
 
     Args:
-        first: The one of the settings.
-        ledger: Where the others are kept.
+        first: The token in the settings.
+        ledger: The ledger, which keeps the successors.
     """
 
     def __init__(self, first: str, ledger: Ledger) -> None:
@@ -42,7 +42,7 @@ class Consent:
         self._box = SecretBox(hashlib.sha256(f"signoff consent key {first}".encode()).digest())
 
     async def get(self) -> str:
-        """Return the one that is good now.
+        """Return the current token.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -53,11 +53,11 @@ class Consent:
         try:
             return self._box.decrypt(base64.b64decode(found[1])).decode()
         except (CryptoError, ValueError):
-            log.error("imap.consent_unreadable", key=self._key)  # noqa: TRY400 -- the event says it
+            log.error("imap.consent_unreadable", key=self._key)  # noqa: TRY400 -- the event is enough
             return self._first
 
     async def replace(self, token: str) -> None:
-        """Keep a successor.
+        """Store a successor.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -68,5 +68,5 @@ class Consent:
         try:
             await self._ledger.commit(change)
         except Conflict:
-            # Somebody else has asked at the same time, and has kept one as good as this.
+            # Another process renewed it at the same time, and stored an equally valid one.
             log.info("imap.consent_renewed_twice", key=self._key)

@@ -1,4 +1,4 @@
-"""Up to where a mailbox was read, in the ledger."""
+"""The position up to which a mailbox was read, in the ledger."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from signoff.channels.email.inbound.stored import REMEMBERED
 from signoff.core.approvals.events import Event
 
 LOOK_BACK: Final = REMEMBERED - timedelta(days=2)
-"""How old a message may be that was there before we looked, or was given another UID: so young
-that it is remembered, if it was processed already. A server's day may begin a day before ours."""
+"""The greatest age of a message that is read at first, or after the UIDs changed.
+
+The ledger still remembers such a message if it was processed before. A server's day may begin a day
+before ours.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Up to where a folder was read.
+    """The position up to which a folder was read.
 
     Attributes:
-        version: Of its record, 0 where there is none yet.
-        uidvalidity: For which numbering it holds (RFC 3501, section 2.3.1.1).
-        uid: The last UID that was stored, or noted.
+        version: The version of its record, 0 if there is none yet.
+        uidvalidity: The numbering for which it is valid (RFC 3501, section 2.3.1.1).
+        uid: The last UID that was stored or recorded.
         since: The first day whose messages count.
     """
 
@@ -42,12 +45,12 @@ def cursor_key(mailbox: str) -> str:
 
 
 def lease_key(mailbox: str) -> str:
-    """Return the lease key of a mailbox: its holder alone reads it."""
+    """Return the lease key of a mailbox; only the holder of the lease reads it."""
     return f"lease:{cursor_key(mailbox)}"
 
 
 async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int) -> Cursor:
-    """Return the cursor of a mailbox; one at the beginning if there is none for this numbering.
+    """Return the cursor of a mailbox, or a new one if there is none for this numbering.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -63,10 +66,10 @@ async def read_cursor(ledger: Ledger, mailbox: str, uidvalidity: int) -> Cursor:
 async def move_cursor(
     hold: Kept, mailbox: str, cursor: Cursor, uid: int, events: Sequence[Event] = ()
 ) -> Cursor:
-    """Move a cursor on, with what is to be noted about the messages that it passes.
+    """Advance a cursor, and record events about the messages that it passes.
 
     Raises:
-        Conflict, LeaseLost: Somebody else reads the mailbox.
+        Conflict, LeaseLost: Another process reads the mailbox.
         LedgerUnavailable: Redis cannot be reached.
     """
     record = {"uidvalidity": cursor.uidvalidity, "uid": uid, "since": cursor.since.isoformat()}

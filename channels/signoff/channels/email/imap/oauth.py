@@ -1,4 +1,4 @@
-"""OAuth tokens for a mailbox (RFC 6749): asked for, kept while they are good, never logged."""
+"""OAuth tokens for a mailbox (RFC 6749): requested, cached while valid, and never logged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.core.cards.card import one_line
 log = structlog.get_logger(__name__)
 
 _EARLY: Final = 300.0
-"""A token that ends within so many seconds is not used any more."""
+"""A token that expires within this many seconds is no longer used."""
 
 _USUAL_LIFE: Final = 3600.0
 _LARGEST_ANSWER: Final = 1 << 16
@@ -27,13 +27,13 @@ _LONGEST_REASON: Final = 300
 
 
 class Tokens:
-    """Gets access tokens, by a refresh token or for the client itself.
+    """Gets access tokens, with a refresh token or with client credentials.
 
-    An issuer may hand out another refresh token with each access token; it is used from then on.
+    An issuer may return a new refresh token with each access token; it then replaces the old one.
 
     Args:
-        settings: Where from, and as whom.
-        ledger: Where another refresh token is kept.
+        settings: The issuer and the client.
+        ledger: The ledger, which keeps new refresh tokens.
         timeout: Seconds for one request.
     """
 
@@ -47,11 +47,11 @@ class Tokens:
         self._good_until = 0.0
 
     async def get(self) -> str:
-        """Return an access token that is good for a while.
+        """Return an access token that remains valid for a while.
 
         Raises:
-            MailboxUnavailable: The issuer is away or busy.
-            MailboxRefused: The issuer refuses: the registration or the consent is not good.
+            MailboxUnavailable: The issuer is down or busy.
+            MailboxRefused: The issuer refuses: the registration or the consent is not valid.
             LedgerUnavailable: Redis cannot be reached.
         """
         if not self._token or asyncio.get_running_loop().time() >= self._good_until:
@@ -59,7 +59,7 @@ class Tokens:
         return self._token
 
     def forget(self) -> None:
-        """Let the next one be a new one: the server did not take the last."""
+        """Discard the current token, which the server refused."""
         self._token = ""
 
     async def _renew(self) -> None:
@@ -77,13 +77,13 @@ class Tokens:
             await self._consent.replace(other)
         life = answer.get("expires_in")
         seconds = float(life) if isinstance(life, int | float) and life > 0 else _USUAL_LIFE
-        # Half of its life, where that is short: an early end must not ask for one after the other.
+        # At most half of its lifetime, so that a short-lived token is not renewed at every use.
         self._good_until = asked_at + seconds - min(_EARLY, seconds / 2)
         self._token = token
         log.info("imap.token_renewed", issuer=self._host, seconds=round(seconds))
 
     async def _ask(self) -> tuple[int, dict[str, Any]]:
-        """Ask for a token; return the HTTP status and the answer (RFC 6749, section 5)."""
+        """Request a token; return the HTTP status and the response (RFC 6749, section 5)."""
         settings = self._settings
         form = {"client_id": settings.client_id}
         if secret := settings.client_secret.get_secret_value():
@@ -94,7 +94,7 @@ class Tokens:
             form |= {"grant_type": "refresh_token", "refresh_token": self._refresh_token}
         else:
             form["grant_type"] = "client_credentials"
-        import httpx  # noqa: PLC0415 -- most mailboxes take a password
+        import httpx  # noqa: PLC0415 -- most mailboxes use a password
 
         body = b""
         try:
@@ -108,7 +108,7 @@ class Tokens:
                     if len(body) > _LARGEST_ANSWER:
                         raise MailboxRefused(f"{self._where} answers with more than a token.")
         except (httpx.HTTPError, OSError) as error:
-            # An exception of httpx may have the request in it, but not in its words.
+            # An httpx exception may contain the request, but its message does not.
             why = one_line(str(error)) or type(error).__name__
             raise MailboxUnavailable(f"{self._where} cannot be reached: {why}.") from error
         try:
@@ -139,7 +139,7 @@ class Tokens:
 
     @classmethod
     def of(cls, settings: OAuthSettings | None, ledger: Ledger, *, timeout: float) -> Self | None:
-        """Return where tokens come from, None where a password is used."""
+        """Return the source of tokens, None if a password is used."""
         return None if settings is None else cls(settings, ledger, timeout=timeout)
 
     @property

@@ -1,4 +1,4 @@
-"""Reads a mailbox: stores every new message, and waits for the next."""
+"""Reads a mailbox: stores every new message, and waits for the next one."""
 
 from __future__ import annotations
 
@@ -27,23 +27,37 @@ log = structlog.get_logger(__name__)
 
 _BATCH: Final = 50
 _MOST_TRIES: Final = 4
-"""How often a message is asked for that the server does not hand out."""
+"""The most attempts to fetch a message that the server does not return."""
 
 _SHORTEST, _LONGEST, _LONGEST_REFUSED = 1.0, 300.0, 900.0
 _STEADY: Final = 60.0
-"""After so many seconds a connection was a good one, and the next failure is a first one."""
+"""A failure after this many seconds of connection counts as the first one again."""
+
+
+def pause_after(failures: int, *, refused: bool, shortest: float = _SHORTEST) -> float:
+    """Return the seconds until the next attempt, which roughly double with each failure.
+
+    Args:
+        failures: How many failures came before this one.
+        refused: Whether the server refused, instead of being unavailable; the pause is then longer.
+        shortest: Seconds after the first failure.
+    """
+    first, longest = (15 * shortest, _LONGEST_REFUSED) if refused else (shortest, _LONGEST)
+    pause = min(first * 2.0 ** min(failures, 20), longest)
+    return pause * random.uniform(0.7, 1.3)  # noqa: S311 -- not a secret
 
 
 class MailboxReader:
-    """Reads the answers from a mailbox, in the running asyncio loop; a listener of the gateway.
+    """Reads the answers from a mailbox in the running asyncio loop, as a listener of the gateway.
 
-    One gateway reads a mailbox, under a lease; the others stand by and take over when it dies. A
-    message is stored before the cursor moves on, so nothing that happens in between loses one, and
-    what is read twice is recognised by those who process it.
+    One gateway reads a mailbox under a lease; the others stand by, and take over when it dies. A
+    message is stored before the cursor advances, so a crash never loses one. The intake recognises
+    a message that is read twice.
 
     Args:
-        settings: With the mailbox in ``imap``.
-        ledger: Where mail is stored, and the cursor and the lease are kept.
+        settings: The settings, with the mailbox in ``imap``.
+        ledger: The ledger, which keeps the mail, the cursor and the lease.
+        pause: Seconds until the attempt after a first failure; see `pause_after`.
 
     Raises:
         ConfigError: The file of certificates cannot be read.
@@ -52,12 +66,15 @@ class MailboxReader:
     name = "email.imap"
     remote = True
 
-    def __init__(self, settings: EmailSettings, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: EmailSettings, ledger: Ledger, *, pause: float = _SHORTEST
+    ) -> None:
         if settings.imap is None:
             raise ValueError("There is no [email.imap].")
         self._imap = settings.imap
         self._largest = settings.inbound.max_bytes
         self._ledger = ledger
+        self._shortest = pause
         self._tokens = tokens_for(self._imap, ledger)
         self._imap.tls_context()
         self._task: asyncio.Task[None] | None = None
@@ -67,18 +84,18 @@ class MailboxReader:
 
     @property
     def problem(self) -> str:
-        """What keeps it from reading, "" where nothing does; who stands by has no problem."""
+        """The problem that prevents reading, "" if there is none, also for a standby reader."""
         if self._task is not None and self._task.done():
             return "it died"
         return self._problem
 
     async def start(self) -> None:
-        """Begin to read; a server that is away is tried again."""
+        """Start reading; a server that is down is tried again."""
         self._problem = ""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Read no more; what is not stored is read the next time."""
+        """Stop reading; messages that are not stored yet are read the next time."""
         task, self._task, self._problem = self._task, None, "it was stopped"
         if task is not None:
             task.cancel()
@@ -90,7 +107,7 @@ class MailboxReader:
     async def _run(self) -> None:
         loop, mailbox = asyncio.get_running_loop(), self._imap.mailbox
         while True:
-            began, wait = loop.time(), _SHORTEST
+            began, wait = loop.time(), self._shortest
             try:
                 await self._one_session()
             except LeaseLost as error:
@@ -102,26 +119,25 @@ class MailboxReader:
                 level = log.error if isinstance(error, MailboxRefused) else log.warning
                 level("imap.failed", mailbox=mailbox, error=str(error), retry_in=round(wait, 1))
             except Exception as error:
-                # A fault of ours must not end the reading for ever.
+                # A bug of ours must not stop the reader permanently.
                 self._problem, wait = f"{type(error).__name__}: {error}", self._pause(error)
                 log.exception("imap.broken", mailbox=mailbox, retry_in=round(wait, 1))
             await asyncio.sleep(wait)
 
     def _pause(self, error: Exception) -> float:
-        """Return how long to wait: twice as long each time, give or take, and longer if refused."""
+        """Return the delay after an error, and count the failure."""
         refused = isinstance(error, MailboxRefused)
-        shortest, longest = (15 * _SHORTEST, _LONGEST_REFUSED) if refused else (_SHORTEST, _LONGEST)
-        pause = min(shortest * 2.0 ** min(self._failures, 20), longest)
+        pause = pause_after(self._failures, refused=refused, shortest=self._shortest)
         self._failures += 1
-        return pause * random.uniform(0.7, 1.3)  # noqa: S311 -- no secret
+        return pause
 
     async def _one_session(self) -> None:
-        """Take the lease, read until something goes wrong, and give it back."""
+        """Take the lease, read until an error, and release the lease."""
         key, token = lease_key(self._imap.mailbox), secrets.token_hex(8)
         loop, lease = asyncio.get_running_loop(), self._imap.takeover
         asked_at, stands_by = loop.time(), False
         while not await self._ledger.take_lease(key, token, lease=lease):
-            # Its holder is well enough to prolong it.
+            # The holder of the lease is alive and renews it.
             if not stands_by:
                 log.info("imap.standby", mailbox=self._imap.mailbox)
             self._problem, self._failures, stands_by = "", 0, True
@@ -155,7 +171,7 @@ class MailboxReader:
     async def _take_in(
         self, session: Session, hold: Kept, cursor: Cursor, uids: Sequence[int], *, keyword: bool
     ) -> Cursor:
-        """Store messages, mark them, and move the cursor: in this order, so that none is lost."""
+        """Store messages, mark them, and advance the cursor, in this order, to lose none."""
         noted: list[Event] = []
         seen: list[int] = []
         for message in await session.call(session.mailbox.look_at, uids):
@@ -170,18 +186,18 @@ class MailboxReader:
             try:
                 await session.call(session.mailbox.mark, seen)
             except MailboxRefused as error:
-                # It is for people to see; the cursor knows.
+                # The mark is only for people; the cursor has the position.
                 log.warning("imap.not_marked", uids=seen, error=str(error))
         return await move_cursor(hold, self._imap.mailbox, cursor, uids[-1], noted)
 
     async def _one(self, session: Session, cursor: Cursor, message: Message) -> str:
-        """Store a message; return why it cannot be, if it cannot."""
+        """Store a message; return the problem if it cannot be stored."""
         if message.size > self._largest:
             return f"it has {message.size} bytes, and no more than {self._largest} are read"
         try:
             raw = await session.call(session.mailbox.fetch, message.uid)
         except MessageRefused as error:
-            # The server may have a bad day; but one message must not stop the others for ever.
+            # The problem may be temporary, but one message must not block the others permanently.
             place = (cursor.uidvalidity, message.uid)
             self._refused[place] = self._refused.get(place, 0) + 1
             if self._refused[place] < _MOST_TRIES:
@@ -192,7 +208,7 @@ class MailboxReader:
             return ""
         if len(raw) > self._largest:
             return f"it has more than the {self._largest} bytes that are read"
-        # A mailbox keeps no envelope; the header says what it was.
+        # A mailbox does not keep the envelope; the header has to replace it.
         new = await store(self._ledger, raw, sender=None, recipients=())
         log.info("mail.stored" if new else "mail.known", uid=message.uid, size=len(raw))
         return ""
@@ -212,15 +228,15 @@ class MailboxReader:
 
 
 def tokens_for(imap: ImapSettings, ledger: Ledger) -> Tokens | None:
-    """Return where the tokens for a mailbox come from, None where it has a password."""
+    """Return the source of tokens for a mailbox, None if it uses a password."""
     return Tokens(imap.oauth, ledger, timeout=imap.timeout) if imap.oauth else None
 
 
 async def log_in(imap: ImapSettings, tokens: Tokens | None, *, largest: int) -> Session:
-    """Return a session that is logged in; a token that is not taken is renewed once.
+    """Return a session after the login; a refused token is renewed once.
 
     Raises:
-        MailboxUnavailable, MailboxRefused: The server, or the issuer of tokens, is away or refuses.
+        MailboxUnavailable, MailboxRefused: The server or the token issuer is down or refuses.
         LedgerUnavailable: Redis cannot be reached.
         ConfigError: The file of certificates cannot be read.
     """

@@ -1,4 +1,4 @@
-"""A connection to a mailbox for the asyncio loop: in a thread of its own, and cut off at will."""
+"""A mailbox connection for asyncio, in a separate thread, that can be cut off at any time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _STEPS: Final = 6
-"""A call that takes longer than so many steps of the conversation has got stuck."""
+"""A call that takes longer than this many steps of the conversation is stuck."""
 
 
 class Session:
-    """A connection that is logged in; leaving its context closes it.
+    """An authenticated connection; leaving its context closes it.
 
     Args:
         settings: The mailbox.
-        mailbox: The connection; its methods are for `call`.
+        mailbox: The connection, whose methods are passed to `call`.
     """
 
     def __init__(self, settings: ImapSettings, mailbox: Connection) -> None:
@@ -51,9 +51,9 @@ class Session:
         return session
 
     async def call(self, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-        """Do something that blocks.
+        """Run a blocking function in the thread.
 
-        If it is cancelled, or takes too long, the connection is closed under it at once.
+        If it is cancelled or takes too long, the connection is closed immediately.
 
         Raises:
             MailboxUnavailable, MailboxRefused: See `Connection`.
@@ -63,7 +63,7 @@ class Session:
     async def call_for(
         self, seconds: float, work: Callable[P, T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Do something that may take so many seconds more; otherwise the same as `call`."""
+        """Run a blocking function as `call` does, but allow it this many more seconds."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds + self._patience):
@@ -77,7 +77,7 @@ class Session:
             raise
 
     def cut(self) -> None:
-        """Close the connection, whatever waits for it, and let the thread end."""
+        """Close the connection, interrupt a waiting call, and end the thread."""
         if not self._is_cut:
             self._is_cut = True
             self.mailbox.abort()

@@ -1,4 +1,4 @@
-"""The settings of a mailbox that answers are read from: `[email.imap]`."""
+"""The settings of the mailbox from which replies are read: `[email.imap]`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OAuthSettings(Table):
 
     Attributes:
         token_url: The HTTPS address that issues tokens.
-        client_id: The client id that is registered there.
+        client_id: The client id of the registration.
         client_secret: The client secret, if the registration has one.
         refresh_token: The refresh token from the owner's consent. Without one, Signoff uses client
             credentials, as for a shared mailbox in Microsoft 365.
@@ -40,15 +40,15 @@ class OAuthSettings(Table):
 
     @property
     def grantable(self) -> bool:
-        """Whether there is a secret to ask for tokens with."""
+        """Whether there is a secret with which to request tokens."""
         return bool(self.client_secret.get_secret_value() or self.refresh_token.get_secret_value())
 
 
 class ImapSettings(ServerSettings):
-    """The mailbox that answers are read from.
+    """The mailbox from which replies are read.
 
     Attributes:
-        port: 0 selects the usual port: 993 for tls, 143 for starttls and none.
+        port: The port; 0 selects the usual one: 993 for tls, 143 for starttls and none.
         username: The user name of the mailbox, usually its address.
         password: The password; not needed with ``oauth``.
         folder: The folder to read. The first time, only the mail of the last five days is read.
@@ -56,7 +56,7 @@ class ImapSettings(ServerSettings):
             instead.
         poll: Seconds between two polls of a server without IDLE.
         takeover: Seconds without a heartbeat after which another gateway reads the mailbox.
-        oauth: How a token is asked for, instead of a password.
+        oauth: How to request tokens, instead of a password.
     """
 
     usual_ports: ClassVar[dict[str, int]] = {"none": 143, "starttls": 143, "tls": 993}
@@ -66,7 +66,7 @@ class ImapSettings(ServerSettings):
     security: Literal["none", "starttls", "tls"] = "tls"
     username: str = Field(min_length=1, max_length=320)
     folder: str = Field(default="INBOX", min_length=1, max_length=255)
-    # RFC 2177: less than 29 minutes. Many routers forget sooner.
+    # RFC 2177: less than 29 minutes. Many routers drop connections sooner.
     idle: float = Field(default=540, ge=0, lt=1740)
     poll: float = Field(default=30, ge=1, lt=1740)
     takeover: float = Field(default=30, ge=1, le=3600)
@@ -75,7 +75,7 @@ class ImapSettings(ServerSettings):
     @model_validator(mode="after")
     def _one_login(self) -> Self:
         password = self.password.get_secret_value()
-        # What lacks both is found by the process that logs in: commands need neither.
+        # The process that logs in reports that both are missing; commands do not need them.
         if password and self.oauth is not None:
             raise ValueError("set password, or the table [email.imap.oauth], and not both")
         for name, text in (
@@ -89,5 +89,5 @@ class ImapSettings(ServerSettings):
 
     @property
     def mailbox(self) -> str:
-        """Whose mailbox and folder it is: one gateway reads each."""
+        """The id of the mailbox and folder, which only one gateway reads."""
         return f"{self.username}@{self.host}/{self.folder}"

@@ -1,4 +1,4 @@
-"""The line to an IMAP server: imaplib's, with caps on what a server can make us hold."""
+"""The IMAP connection of imaplib, with limits on the memory that a server can make us use."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import time
 from typing import Final
 
 LONGEST_LINE: Final = 1 << 20
-"""A line of this many bytes names 100,000 messages."""
+"""The longest line in bytes; it has room for 100,000 message numbers."""
 
 _ROOM: Final = 1 << 21
-"""What the lines of one answer may have together, beside the mail in it."""
+"""The most bytes of all lines in one response, without the mail in it."""
 
 _CHUNK: Final = 1 << 16
 
 
 class Wire(imaplib.IMAP4):
-    """A connection whose answers are capped, and that hears what comes while it waits.
+    """A connection with limited responses that can wait for new data.
 
-    Reading is ours and not that of the file object which imaplib makes: it would read a literal of
-    whatever size a server announces, and what it has read ahead cannot be waited for.
+    This class replaces the file object of imaplib for reading: that would read a literal of any
+    size that a server announces, and data in its buffer cannot be waited for.
 
     Args:
         host: The server.
         port: Its port.
         timeout: Seconds for each step.
-        tls: How the certificate is checked, where TLS begins at once.
-        largest: How large a literal may be, in bytes.
+        tls: The TLS context, if TLS starts with the connection.
+        largest: The largest literal, in bytes.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Wire(imaplib.IMAP4):
             raise
 
     def hang_up(self) -> None:
-        """Close the line while it is read from, from any thread."""
+        """Close the connection during a read; callable from any thread."""
         line: socket.socket | None = getattr(self, "sock", None)
         if line is not None:
             with contextlib.suppress(OSError):
-                # That of an SSL socket would take its TLS away while another thread uses it.
+                # `SSLSocket.shutdown` would remove its TLS object while another thread uses it.
                 socket.socket.shutdown(line, socket.SHUT_RDWR)
 
     # -- what imaplib reads by -----------------------------------------------------------------
@@ -85,7 +85,7 @@ class Wire(imaplib.IMAP4):
         return self._take(size)
 
     def _source(self) -> bytearray:
-        # What came before TLS began is nobody's word (CVE-2021-33515 and its kind).
+        # Data from before TLS is not trusted (CVE-2021-33515 and similar attacks).
         if self._read_from is not self.sock:
             self._ahead.clear()
             self._read_from = self.sock
@@ -106,7 +106,7 @@ class Wire(imaplib.IMAP4):
 
     def _command(self, name: str, *args: str) -> bytes:
         self._left = _ROOM
-        # typeshed leaves out what imaplib means for its own commands.
+        # typeshed omits this internal method of imaplib.
         tag: bytes = super()._command(name, *args)  # type: ignore[misc]
         return tag
 
@@ -114,15 +114,15 @@ class Wire(imaplib.IMAP4):
 
     @property
     def news(self) -> bool:
-        """Whether the server has said that there are more messages, since this was forgotten."""
+        """Whether the server reported new messages since `forget_news`."""
         return "EXISTS" in self.untagged_responses
 
     def forget_news(self) -> None:
-        """Forget it, before asking which messages there are."""
+        """Reset `news`, before a search for messages."""
         self.untagged_responses.pop("EXISTS", None)
 
     def wait_for_news(self, seconds: float) -> None:
-        """Let the server tell of new messages (IDLE, RFC 2177), for at most so many seconds."""
+        """Wait until the server reports new messages (IDLE, RFC 2177), or the time is up."""
         tag = self._command("IDLE")
         while self._get_response() is not None:
             self._refuse_the_end(tag)
@@ -143,7 +143,7 @@ class Wire(imaplib.IMAP4):
             raise self.abort(f"the server hung up: {self.untagged_responses['BYE']!r}")
 
     def _readable(self, until: float) -> bool:
-        """Wait until there is something to read, which is read ahead then, or the time is up."""
+        """Wait until there is data, which is then buffered, or the time is up."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         while not self._source():
@@ -151,7 +151,7 @@ class Wire(imaplib.IMAP4):
             if not buffered and not poll.poll(max(until - time.monotonic(), 0) * 1000):
                 return False
             self.sock.settimeout(0)
-            # What can be read may be TLS's own, and none of it for us.
+            # The data may belong to TLS only, without content for us.
             with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
                 if not self._more():
                     raise self.abort("socket error: EOF")

@@ -1,1 +1,1 @@
-"""Mail in: taken, stored, read in a process of its own, and acted upon."""
+"""Incoming mail: accepted, stored, read in a separate process, and handled."""

@@ -1,8 +1,8 @@
-"""Mail that no person wrote: bounces, out-of-office replies, lists, reports.
+"""Detects mail that a program wrote: bounces, out-of-office replies, lists, reports.
 
-None of it is an answer. The signs are those of RFC 3834 (Auto-Submitted), RFC 3464 and RFC 5965
-(reports), RFC 5321 section 4.5.5 (the empty return path), and the habits older than these. One sign
-is enough. ``X-Auto-Response-Suppress`` is none: the mail programmes of people send it too.
+Such mail is never an answer. The signs are those of RFC 3834 (Auto-Submitted), RFC 3464 and RFC
+5965 (reports), RFC 5321 section 4.5.5 (the empty return path), and older conventions. One sign is
+enough. ``X-Auto-Response-Suppress`` is not a sign: people's mail programs send it too.
 """
 
 from typing import Final
@@ -46,10 +46,10 @@ def automatic_sign(mail: Part, subject: str, text: str = "") -> str:
     Args:
         mail: The parsed mail.
         subject: Its decoded subject.
-        text: What its author wrote, quotes aside.
+        text: The author's own text, without quotations.
 
     Returns:
-        The sign in words for the log, as ``Auto-Submitted: auto-replied``.
+        The sign in words for the log, such as ``Auto-Submitted: auto-replied``.
     """
     headers = mail.headers
     return (
@@ -62,15 +62,15 @@ def automatic_sign(mail: Part, subject: str, text: str = "") -> str:
 
 
 def is_titled(subject: str, signs: tuple[str, ...], weak: tuple[str, ...] = ()) -> str:
-    """Return the sign that a subject begins with, or "".
+    """Return the sign at the beginning of a subject, or "".
 
-    A reply to a notice begins with "Re:", so only what begins like a notice is one.
+    Only a subject that begins like a notice is a sign: a reply to a notice begins with "Re:".
 
     Args:
         subject: The decoded subject.
-        signs: As `folded` returns them: any continuation will do.
-        weak: The same, but a person may begin like that too: nothing may follow, or a mark, a
-            number, or a word as a programme sets it.
+        signs: The signs as `folded` returns them; any text may follow.
+        weak: Signs that a person may also write: only a punctuation mark, a number, or a
+            continuation that programs use may follow.
     """
     plain = fold(subject[:_LONGEST_TITLE]).removeprefix("[postmaster] ").lstrip(_OPENERS)
     found = next((sign for sign in signs if plain.startswith(sign)), "")
@@ -90,7 +90,7 @@ def _goes_on(rest: str) -> bool:
 
 
 def is_of_a_rule(headers: Headers) -> bool:
-    """Say whether Exchange calls it the work of a mailbox rule, as it does replies of absence."""
+    """Return whether Exchange marks it as sent by a mailbox rule, such as an absence reply."""
     source = headers.first("x-ms-exchange-generated-message-source").lower()
     return source.startswith("mailbox rules agent")
 
@@ -103,7 +103,7 @@ def _is_report(part: Part) -> bool:
 
 def _field_sign(headers: Headers) -> str:
     for value in headers.every("auto-submitted"):
-        # The value may carry parameters and comments (RFC 3834 section 5.2).
+        # The value may have parameters and comments (RFC 3834 section 5.2).
         keyword = parse_parameters(value)[0].partition("(")[0].strip()
         if keyword != "no":
             return f"Auto-Submitted: {keyword[:40]}"

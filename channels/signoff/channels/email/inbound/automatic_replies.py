@@ -1,8 +1,8 @@
-"""What a mail does that no person wrote. It decides nothing, and it gets no reply.
+"""Handles automatic mail, which decides nothing and gets no reply.
 
-A returned card asks the default, as a refused one does; so does an out-of-office reply, where the
-policy says so. Anybody can send mail that looks like these: all it can do is have one person more
-asked.
+If a card bounces, the default is asked, as after a refused delivery. The same happens after an
+out-of-office reply, if the policy says so. Anybody can forge such mail, but it can at most cause
+one more person to be asked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LONGEST_WHY: Final = 200
 
 
 class AutomaticMail:
-    """Takes automatic mail.
+    """Handles automatic mail.
 
     Args:
         ledger: The ledger.
@@ -49,12 +49,12 @@ class AutomaticMail:
     async def holder(
         self, mail: IncomingMail, known: Sequence[Holder], *, key: bytes = b""
     ) -> Holder | None:
-        """Return whose card a mail is about: by its token, or by a Message-ID that it brings back.
+        """Return the holder of a mail's card, by its token or by a Message-ID that it returns.
 
         Args:
             mail: The mail.
-            known: Whose tokens it carries.
-            key: Makes the codes in our Message-IDs; see `MessageKey`.
+            known: The holders of its tokens.
+            key: The key of the codes in our Message-IDs; see `MessageKey`.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -75,18 +75,18 @@ class AutomaticMail:
                 continue
             for asked in approval.asked:
                 holder = Holder(approval.id, asked.person, asked.channel, level_key=asked.level_key)
-                # The last version put no code into it, but it is the receipt of the card.
+                # The previous version put no code into it, but it is the receipt of the card.
                 if asked.receipt == one or is_caused_by(one, holder.card, named, key=key):
                     return holder
         return None
 
     async def take(self, holder: Holder, mail: IncomingMail, *, also: Change) -> None:
-        """Do what a mail means for the card that it is about.
+        """Apply the effect of a mail to its card.
 
         Args:
-            holder: Whose card.
+            holder: The holder of the card.
             mail: The mail.
-            also: Acknowledges it.
+            also: The change that acknowledges the mail.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -110,7 +110,7 @@ class AutomaticMail:
         )
 
     async def _cards(self, holder: Holder) -> Sequence[Holder]:
-        """Return the cards that a mail is about: those that a bundle stands for, or one."""
+        """Return the cards that a mail is about: all cards of a bundle, or one."""
         if holder.role is not Role.BUNDLE:
             return (holder,)
         known = await find_bundle(self._ledger, holder.approval)

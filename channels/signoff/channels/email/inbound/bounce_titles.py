@@ -1,4 +1,4 @@
-"""How mail systems and auto-responders title and word what they send, from `titles.toml`."""
+"""The titles and phrases of mail systems and auto-responders, from `titles.toml`."""
 
 from typing import Final
 

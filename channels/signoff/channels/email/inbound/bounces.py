@@ -1,7 +1,7 @@
-"""What an automatic mail means for the card it came upon: it bounced, it waits, nobody is there.
+"""Classifies an automatic mail about a card: bounced, delayed, out of office, or other.
 
-Anybody can send a mail that looks like one of these. So none of it decides anything: at worst one
-person more is asked, or a line more stands in the audit.
+Anybody can forge such a mail, so it decides nothing: at worst, one more person is asked, or the
+audit has one more entry.
 """
 
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ _LONGEST_ID: Final = 998
 
 
 def sort_of(mail: Part, subject: str, text: str) -> Sort:
-    """Say what an automatic mail means for the card it came upon.
+    """Return the meaning of an automatic mail for its card.
 
-    A delivery status decides by its Action and Status (RFC 3464, sections 2.3.3 and 2.3.4). Without
-    one, a mail of a mail system goes by its title and its words, as those of qmail and Exim do.
+    The Action and Status of a delivery status decide (RFC 3464, sections 2.3.3 and 2.3.4). Without
+    one, for example from qmail and Exim, the title and the words of the mail decide.
 
     Args:
-        mail: The parsed mail, in which `automatic_sign` has found a sign.
+        mail: The parsed mail, in which `automatic_sign` found a sign.
         subject: Its decoded subject.
         text: Its text.
     """
@@ -54,9 +54,9 @@ def sort_of(mail: Part, subject: str, text: str) -> Sort:
 
 
 def returned_ids(mail: Part) -> tuple[str, ...]:
-    """Return the Message-IDs of the mails that a report is about, and that a reply is to.
+    """Return the Message-IDs of the mails that a report is about, or that a reply answers.
 
-    They stand in the headers that the report brings back, as a part or in its text.
+    They are in the headers that the report returns, as a part or in its text.
     """
     fields = [*mail.headers.every("in-reply-to"), *mail.headers.every("references")]
     for part in mail.walk():
@@ -121,7 +121,7 @@ def _by_words(mail: Part, subject: str, text: str) -> Sort:
         return Sort.OTHER
     if _is_replied(mail) or is_titled(subject, AUTO_REPLIES, ABSENT):
         return Sort.AWAY
-    # RFC 3834, section 3.3: what answers for an absent person uses the empty return path, too.
+    # RFC 3834, section 3.3: out-of-office replies use the empty return path, too.
     if any(value.replace(" ", "") == "<>" for value in headers.every("return-path")):
         found = _of_report(subject, text, known=False)
         return found if found is not Sort.OTHER else Sort.AWAY
@@ -129,7 +129,7 @@ def _by_words(mail: Part, subject: str, text: str) -> Sort:
 
 
 def _of_report(subject: str, text: str, *, known: bool) -> Sort:
-    """Sort what a mail system has written, which may be known to be about a failure."""
+    """Classify the report of a mail system; `known` if it is known to be about a failure."""
     plain = fold(text[:_LONGEST_SCAN])
     if is_titled(subject, LATER) or any(word in plain for word in NOT_YET):
         return Sort.DELAYED

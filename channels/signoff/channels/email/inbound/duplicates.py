@@ -1,4 +1,4 @@
-"""When two mails are the same mail, by whichever path each of them came."""
+"""Recognises copies of one mail that came by different paths."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from signoff.channels.email.parsing.incoming import IncomingMail
 
 
 def identity(mail: IncomingMail, *, judged: Sequence[str], copy: str) -> str:
-    """Return what two copies of one mail have in common.
+    """Return an id that all copies of one mail share.
 
-    Each path puts its own trace fields on top, so the bytes differ. The sender
-    chooses the Message-ID: somebody who has seen one could send a mail with it first, which is
-    refused, and the real one would then count as known. So this covers everything from which it
-    follows what a mail does: what its author wrote, and what we found out about it. Two mails that
-    share it have the same effect, and a mail could only be suppressed by one with the same effect.
+    Each path adds its own trace fields on top, so the bytes differ. The Message-ID is not enough,
+    because the sender chooses it: an attacker who knows one could first send a mail with it, which
+    is refused, and the real mail would then count as known. So this id covers everything that
+    determines the effect of a mail: the author's words, and our findings about it. Mails with the
+    same id have the same effect, so a mail can only be suppressed by one with the same effect.
 
     Args:
         mail: The mail.
-        judged: What was found out beside what stands in the mail: whose token it carries, whether
-            a robot sent it, what was proven about its author.
-        copy: The id of this copy; one with neither Message-ID nor date has no other name.
+        judged: Our findings about the mail: the holder of its token, whether it is automatic, and
+            what is proven about its author.
+        copy: The id of this copy, for a mail without Message-ID and date.
 
     Returns:
         128 bits in hexadecimal digits.

@@ -1,4 +1,4 @@
-"""The stage `intake`: mail that was stored is read, and what it says is done."""
+"""The stage `intake`: reads stored mail, and carries out what it says."""
 
 from __future__ import annotations
 
@@ -51,44 +51,44 @@ from signoff.core.policies.policy import EmailProof
 log = structlog.get_logger(__name__)
 
 MOST_ATTEMPTS: Final = 5
-"""How often a mail is tried before it is quarantined."""
+"""The most attempts before a mail is quarantined."""
 
 PATIENCE_WITH_DNS: Final = 7
-"""How often a mail is tried while the DNS is away, about five minutes; then it is unproven."""
+"""The most attempts while the DNS is down, about five minutes; then the mail is unproven."""
 
 _UNLOOKED: Final = Proof(address="", proven=Proven.NONE, why="nobody has looked")
 
 _SEVERAL: Final = "Your mail went to several requests at once. Answer each in a mail of its own."
 
 _AHEAD: Final = 8
-"""How many mails are read ahead of the one that is processed: each may have 1 MiB."""
+"""The most mails that are read ahead of the current one; each may have 1 MiB."""
 
 _PATIENCE: Final = 0.1
-"""Seconds that the others wait for a mail whose turn it is; one that takes longer comes last."""
+"""Seconds to wait for the next mail to be read; a slower one is processed last."""
 
 SentLines = Callable[[Approval, str], Collection[str]]
-"""Returns the lines of the card that a person was sent."""
+"""Returns the lines of a person's card."""
 
 
 class Read(Protocol):
-    """Reads a mail, as `read_mail` does and with its errors."""
+    """Reads a mail, as `read_mail` does, with the same errors."""
 
     def __call__(self, raw: bytes, sent_to: SentTo, /) -> Awaitable[IncomingMail]:
-        """Return what stands in it; see `Readers.read`."""
+        """Return the content of a mail; see `Readers.read`."""
         ...
 
 
 class Proves(Protocol):
-    """Finds out who wrote a mail: an `Authenticator` here, `Provers` where it can do no harm."""
+    """Proves the author of a mail: an `Authenticator` here, or `Provers` in safe processes."""
 
     async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
-        """Return what is proven about who wrote a mail; see `Authenticator.prove`."""
+        """Return what is proven about the author of a mail; see `Authenticator.prove`."""
         ...
 
 
 async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMail:
-    """Read a mail in a thread of this process: reading costs CPU, and others share the loop."""
-    from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415 -- the parsers
+    """Read a mail in a thread of this process, because reading would block the event loop."""
+    from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415 -- loads the parsers
 
     loop = asyncio.get_running_loop()
 
@@ -102,12 +102,12 @@ async def read_here(raw: bytes, sent_to: SentTo = nothing_sent, /) -> IncomingMa
 
 
 class Opened(NamedTuple):
-    """A mail as it is stored, and as it was read.
+    """A mail as it is stored and as it was read.
 
     Attributes:
-        stored: None where it has been processed meanwhile.
-        mail: What stands in it, or why it cannot be read.
-        known: The tokens it carries that were issued, and to whom.
+        stored: The stored mail, None if it was processed in the meantime.
+        mail: Its content, or why it cannot be read.
+        known: The issued tokens in it, with their holders.
         proof: What is proven about its author.
     """
 
@@ -118,22 +118,22 @@ class Opened(NamedTuple):
 
 
 class Intake:
-    """Reads stored mail and does what it says.
+    """Reads stored mail and carries out what it says.
 
-    Everything a mail does is one commit, which also acknowledges it: a process that dies in between
-    has done nothing, and another one takes the mail up.
+    All effects of a mail are one commit, which also acknowledges it: if a process dies before it,
+    nothing was done, and another process takes the mail.
 
     Args:
         decisions: Makes the moves.
-        mailbox: The address of ours that answers come to.
-        sent_lines: What we sent, so that it is not taken for the person's words.
-        read: Reads mails; `Readers.read` does it where it can do no harm.
-        limits: Counts what decides nothing; without it everything is noted.
-        authenticator: Finds out who wrote a mail; without one nothing proves it.
-        required: What must be proven about an answer whose policy does not say.
-        key: Makes the codes in our Message-IDs; without it anybody could.
+        mailbox: Our address for answers.
+        sent_lines: Returns the lines that we sent, so that they are not read as the person's words.
+        read: Reads mails; `Readers.read` does it in safe processes.
+        limits: Counts mails that decide nothing; without it, all of them are recorded.
+        authenticator: Proves the authors of mails; without it, nothing is proven.
+        required: The required proof for an answer whose policy does not set one.
+        key: The key of the codes in our Message-IDs; without it, anybody could compute them.
         rewriting: Domains of relays that replace our Message-IDs; see `why_not_ours`.
-        absence_page: Where people say that they are away, "" where there is no page.
+        absence_page: The page on which people set an absence, "" if there is none.
     """
 
     def __init__(
@@ -172,9 +172,9 @@ class Intake:
         return await drain(self._ledger, stages.INTAKE, self.work)
 
     async def work(self, items: Sequence[Item]) -> None:
-        """Process leased mails in the order in which they came; one that fails stops no other.
+        """Process leased mails in the order of arrival; a failure does not stop the others.
 
-        They are read beside each other, and one that takes long to read is processed last.
+        They are read concurrently, and a mail that takes long to read is processed last.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -197,7 +197,7 @@ class Intake:
             await asyncio.gather(*readings, return_exceptions=True)
 
     async def _open(self, item: Item, window: asyncio.Semaphore) -> Opened:
-        """Load and read a mail, as soon as there is room for it."""
+        """Load and read a mail as soon as the window has room for it."""
         await window.acquire()
         work = item.work
         stored = await load(self._ledger, work.mail) if isinstance(work, ReadMail) else None
@@ -217,7 +217,7 @@ class Intake:
             if not known or mail.automatic:
                 return Opened(stored, mail, known)
             now = await self._ledger.now()
-            # The DNS may take its time: so here, where the mails do not wait for each other.
+            # The DNS may be slow, so it is asked here, where mails do not wait for each other.
             proof = await self._authenticator.prove(
                 stored.raw, mail.sender, peer=stored.peer, now=now
             )
@@ -244,7 +244,7 @@ class Intake:
         except LedgerUnavailable:
             raise
         except Conflict as error:
-            # Somebody works on another copy of this mail; looking again will show it.
+            # Another process handles another copy of this mail; the next attempt will see that.
             log.info("intake.disturbed", item=item.id, error=str(error))
             await self._failed(item, str(error))
         except Exception as error:
@@ -302,7 +302,7 @@ class Intake:
                 await self._ignore(also, stored, str(error))
 
     async def _span(self, holder: Holder) -> AbstractContextManager[object]:
-        """Return a span of the trace that an answer belongs to.
+        """Return a span in the trace of an answer.
 
         Raises:
             ApprovalNotFound: There is no such approval.
@@ -320,9 +320,9 @@ class Intake:
         known: tuple[str, Holder],
         proof: Proof,
     ) -> None:
-        """Ask back which request an answer to a bundle means, at most once a day.
+        """Ask which request an answer to a bundle means, at most once a day.
 
-        Whatever it says decides nothing. Only the person who got the bundle gets the list again.
+        The answer decides nothing. Only the recipient of the bundle gets the list again.
         """
         token, holder = known
         author = owner_of(proof.address, self._decisions.directory)
@@ -374,7 +374,7 @@ class Intake:
             log.info("mail.waits_for_its_card", mail=stored.id, approval=approval.id)
             await self._ledger.commit(Change().retry(item, after=backoff(item.attempts)))
             return
-        # A signed mail can be sent again by anyone, with everything unsigned in it changed.
+        # Anybody can replay a signed mail with changes to its unsigned parts.
         now = await self._ledger.now()
         for content in proof.contents:
             remember(answer.also, content, within=time_left(approval, now) + GRACE)
@@ -394,9 +394,9 @@ class Intake:
         known: Sequence[Holder],
         proof: Proof,
     ) -> bool:
-        """Say whether a mail decides nothing and there were too many of its kind; end it then.
+        """Return whether a mail decides nothing and exceeds the limit; then acknowledge it.
 
-        What the person who was asked has written is never too much here.
+        Mail from the person who was asked never exceeds this limit.
         """
         author = owner_of(proof.address, self._decisions.directory)
         proven = proof.proven is Proven.DMARC or proof.temporary
@@ -430,7 +430,7 @@ class Intake:
         if finding.fault is Fault.UNPROVEN:
             await self._answers.unproven(answer, finding.why)
             return
-        # Mail that nothing proves may be anybody's: it is not answered.
+        # Unproven mail may come from anybody, so it gets no reply.
         author = finding.author if proof.proven is Proven.DMARC else None
         await self._answers.stranger(answer, addresses, why=finding.why, author=author)
 
@@ -445,7 +445,7 @@ class Intake:
         return await self._key.get() if self._key is not None else b""
 
     def _tokens(self, stored: StoredMail, recipients: Sequence[str]) -> tuple[str, ...]:
-        """Return the tokens of the envelope and of the header, each once."""
+        """Return the tokens of the envelope and the header, without duplicates."""
         normal = (normal_address(address) for address in stored.recipients)
         envelope = plus_parts(tuple(one for one in normal if one), self._mailbox)
         return tuple(dict.fromkeys((*envelope, *tokens_in(recipients, self._mailbox))))
@@ -499,9 +499,9 @@ class Intake:
 
 
 def _overtakes(approval: Approval, holder: Holder) -> bool:
-    """Say whether an answer is here before the note that its card was delivered.
+    """Return whether an answer arrived before the record that its card was delivered.
 
-    How much of the call the card shows stands in that note.
+    That record says how much of the call the card shows.
     """
     card = (holder.person, holder.channel)
     under_way = any(
@@ -513,13 +513,13 @@ def _overtakes(approval: Approval, holder: Holder) -> bool:
 
 
 def is_loop(stored: StoredMail) -> bool:
-    """Say whether a mail is one of ours that came back, by the header that all of ours carry."""
+    """Return whether a mail is one of ours that came back, by the header of all our mails."""
     head = stored.raw.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
     return b"\nx-signoff-loop:" in b"\n" + head.lower()
 
 
 def _kept(proof: Proof) -> dict[str, JsonValue]:
-    """Return what the audit keeps of a proof."""
+    """Return the parts of a proof that the audit keeps."""
     kept = {"from": proof.address, "proven": proof.proven.value, "by": proof.by}
     kept |= {"domain": proof.domain}
     return {"proof": {name: value for name, value in kept.items() if value}}

@@ -1,4 +1,4 @@
-"""How much mail is taken from one sender, for one request and from one peer."""
+"""Limits on the mail from one sender, for one request, and from one peer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from signoff.broker.limits.throttle import Rule, Throttle
 from signoff.channels.email.settings import LimitSettings
 
 SPAN: Final = timedelta(hours=1)
-"""What is counted together; it begins with the first mail, by the clock of Redis."""
+"""The time window of a count; it begins with the first mail, by the clock of Redis."""
 
 
 class Limits:
     """Counts mail, for all gateways and channels together.
 
     Args:
-        ledger: Where it is counted.
-        settings: How much is taken.
+        ledger: The ledger, which keeps the counters.
+        settings: The limits.
     """
 
     def __init__(self, ledger: Ledger, settings: LimitSettings) -> None:
@@ -28,11 +28,11 @@ class Limits:
         self._settings = settings
 
     async def allow_recipient(self, token: str, sender: str) -> bool:
-        """Count a mail that is announced, unless it is over a limit; say whether it may come.
+        """Count an announced mail, unless it exceeds a limit, and return whether it is accepted.
 
         Args:
-            token: Where it is to go.
-            sender: The envelope's sender; the empty one of bounces is not counted.
+            token: The token of its recipient.
+            sender: The envelope sender; the empty one of bounces is not counted.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -43,7 +43,7 @@ class Limits:
         return await self._throttle.allow(*rules)
 
     async def allow_peer(self, peer: str) -> bool:
-        """Say whether a peer may go on, after the unknown recipients that it has tried.
+        """Return whether a peer may continue, given the unknown recipients that it tried.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -52,7 +52,7 @@ class Limits:
         return count < self._settings.unknown_recipients
 
     async def count_unknown(self, peer: str) -> None:
-        """Count a recipient that is not known.
+        """Count an unknown recipient.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -60,10 +60,10 @@ class Limits:
         await self._count(_key("peer", peer))
 
     async def over_noise(self, source: str) -> int:
-        """Count a mail that decides nothing, and return by how many its source is over the limit.
+        """Count a mail that decides nothing, and return by how many its source exceeds the limit.
 
         Args:
-            source: Whose request it is about, or who has sent it.
+            source: The holder of the request, or the sender.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -77,5 +77,5 @@ class Limits:
 
 
 def _key(kind: str, name: str) -> str:
-    # Hashed: there are tokens among the names.
+    # Hashed, because some names are tokens.
     return f"rate:{kind}:{hashlib.sha256(name.encode()).hexdigest()[:32]}"

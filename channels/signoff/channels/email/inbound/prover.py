@@ -1,8 +1,8 @@
 """The process in which a mail's author is authenticated.
 
-Started as ``python -m signoff.channels.email.inbound.prover SECONDS BYTES`` by `readers.py`. It
-asks for the DNS records that it needs. It is not the process that reads mails: a mail that breaks a
-parser of HTML there proves nothing here.
+`readers.py` starts it as ``python -m signoff.channels.email.inbound.prover SECONDS BYTES``. It asks
+its parent process for DNS records. It is not the process that reads mails: a mail that exploits the
+HTML parser there cannot forge a proof here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signoff.channels.email.inbound.reader import Ask, serve
 
 
 class _AskedTxt:
-    """TXT records, from the process that started this one."""
+    """Gets TXT records from the parent process."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask

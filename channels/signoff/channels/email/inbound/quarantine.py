@@ -1,4 +1,4 @@
-"""Mail that could not be read: kept aside for somebody to look at, and never lost on the way."""
+"""Quarantine for mail that could not be read, so that an operator can inspect it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signoff.core.approvals.events import Event, What
 from signoff.core.base.errors import NotInQuarantine
 
 INDEX: Final = "quarantine"
-"""The ids of the mails in quarantine, by when each was laid aside."""
+"""The ids of the mails in quarantine, by the time at which each was put there."""
 
 KEPT: Final = timedelta(days=30)
 """How long a mail that cannot be read is kept."""
@@ -35,14 +35,14 @@ class Quarantined:
     """A mail in quarantine.
 
     Attributes:
-        id: Its id, as of `StoredMail`.
-        version: Of its record.
-        at: When it was laid aside, by the ledger's clock.
-        problem: Why.
-        sender: The envelope's sender; see `StoredMail`.
-        recipients: The envelope's recipients. There are tokens in them.
-        peer: The server that handed it to us; see `StoredMail`.
-        raw: Its bytes.
+        id: The id; see `StoredMail`.
+        version: The version of its record.
+        at: When it was put into quarantine, by the ledger's clock.
+        problem: The reason.
+        sender: The envelope sender; see `StoredMail`.
+        recipients: The envelope recipients, which contain tokens.
+        peer: The server that delivered it; see `StoredMail`.
+        raw: The bytes of the mail.
     """
 
     id: str
@@ -55,34 +55,34 @@ class Quarantined:
     raw: bytes
 
     def head(self) -> list[str]:
-        """Return the lines of the header as they stand there, up to 64 KB, without tokens.
+        """Return the raw lines of the header, up to 64 KB, without tokens.
 
-        Nothing is decoded or unfolded: what a parser has failed on is not given to another one.
+        They are not decoded or unfolded: a mail that broke a parser is not passed to another one.
         """
         head = self.raw[:_HEAD].replace(b"\r\n", b"\n").partition(b"\n\n")[0]
         return [redact(line) for line in head.decode("utf-8", "replace").split("\n")]
 
     def field(self, name: str) -> str:
-        """Return the first line of a field of the header, or ""."""
+        """Return the first line of a header field, or ""."""
         start = f"{name.lower()}:"
         lines = (line for line in self.head() if line[: len(start)].lower() == start)
         return next(lines, "")[len(start) :].strip()
 
 
 def quarantine_key(mail_id: str) -> str:
-    """Return the key under which a mail that cannot be read is kept."""
+    """Return the key of a mail in quarantine."""
     return f"quarantine:{mail_id}"
 
 
 async def lay_aside(
     ledger: Ledger, change: Change, stored: StoredMail, problem: str, *, now: datetime
 ) -> Change:
-    """Add to a change that a mail is put into quarantine.
+    """Add to a change the move of a mail into quarantine.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
-    # The same mail may have been laid aside weeks ago.
+    # The same mail may have been put there weeks ago.
     before = await ledger.raw(quarantine_key(stored.id))
     record = {
         "at": now.isoformat(),
@@ -118,7 +118,7 @@ async def in_quarantine(ledger: Ledger) -> list[str]:
             pipe.execute_command("EXISTS", ledger.store.prefix + quarantine_key(one))
         there = await pipe.execute()
     over = [one for one, exists in zip(ids, there, strict=True) if not exists]
-    # Records expire and their entries do not: drop those, on the condition that nothing came back.
+    # Records expire, but their entries do not. Drop these, unless the mail came back meanwhile.
     await ledger.commit_all(
         [Change().put_raw(quarantine_key(one), "", drop=[(INDEX, one, 0)]) for one in over]
     )
@@ -139,10 +139,10 @@ async def list_quarantine(ledger: Ledger, *, limit: int) -> list[Quarantined]:
 
 
 async def find(ledger: Ledger, start: str) -> Quarantined:
-    """Return the mail in quarantine whose id begins like this.
+    """Return the mail in quarantine whose id has this prefix.
 
     Raises:
-        NotInQuarantine: There is none, or there are several.
+        NotInQuarantine: No mail matches, or several do.
         LedgerUnavailable: Redis cannot be reached.
     """
     start = start.lower()
@@ -159,10 +159,10 @@ async def find(ledger: Ledger, start: str) -> Quarantined:
 
 
 async def retry(ledger: Ledger, mail: Quarantined, *, by: str, why: str) -> None:
-    """Put a mail before the intake anew, in one commit.
+    """Queue a mail for the intake again, in one commit.
 
     Raises:
-        Conflict: Somebody else did something about it first.
+        Conflict: Somebody else changed it first.
         LedgerUnavailable: Redis cannot be reached.
     """
     key = mail_key(mail.id)
@@ -182,7 +182,7 @@ async def drop(ledger: Ledger, mail: Quarantined, *, by: str, why: str) -> None:
     """Delete a mail.
 
     Raises:
-        Conflict: Somebody else did something about it first.
+        Conflict: Somebody else changed it first.
         LedgerUnavailable: Redis cannot be reached.
     """
     now = await ledger.now()

@@ -1,7 +1,7 @@
 """The process in which mails are read.
 
-Started as ``python -m signoff.channels.email.inbound.reader SECONDS BYTES`` by `readers.py`. In
-the middle of each mail it asks which lines were sent to the mail's recipients.
+`readers.py` starts it as ``python -m signoff.channels.email.inbound.reader SECONDS BYTES``. While
+it reads a mail, it asks which lines were sent to the mail's recipients.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, BinaryIO, Final
 from signoff.core.base.errors import MailTooLarge, UnreadableMail
 
 LENGTH: Final = 8
-"""Bytes of the length in front of each frame, the most significant first."""
+"""The size in bytes of the big-endian length before each frame."""
 
 READY: Final = b"{}"
-"""What a process says first."""
+"""The first frame that a process sends."""
 
 Ask = Callable[[dict[str, Any]], Any]
-"""Puts a question to the process that started this one, and returns the answer."""
+"""Asks the parent process a question, and returns the answer."""
 
 
 def main(seconds: int, memory: int) -> None:
-    """Read mails until there are no more; see `serve`."""
-    # Here, because the processes that start this one import it too, and read nothing.
+    """Read mails until standard input ends; see `serve`."""
+    # Imported here, because the parent process imports this module too, but does not read mails.
     from signoff.channels.email.parsing.reading import read_mail  # noqa: PLC0415
 
     def read(raw: bytes, ask: Ask) -> dict[str, Any]:
@@ -44,15 +44,15 @@ def main(seconds: int, memory: int) -> None:
 def serve(work: Callable[[bytes, Ask], dict[str, Any]], seconds: int, memory: int) -> None:
     """Answer the requests on standard input until it ends.
 
-    The system limits what the process may use: a mail over that ends this process and nothing else.
+    The system limits the resources of the process, so an expensive mail ends only this process.
 
     Args:
-        work: Answers a request.
-        seconds: Of CPU for one request; more ends the process.
-        memory: Bytes of address space for all that the process holds.
+        work: Computes the answer to a request.
+        seconds: Seconds of CPU for one request; the process ends if it needs more.
+        memory: The address space of the process in bytes.
     """
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What a library prints is no answer.
+    # Output that a library prints must not appear as an answer.
     sys.stdout = sys.stderr
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -82,12 +82,12 @@ def _answer(
         return {"unreadable": str(error)}
     except MemoryError:
         return {"memory": ""}
-    except Exception as error:  # noqa: BLE001 -- it is the other process's to handle
+    except Exception as error:  # noqa: BLE001 -- the parent process handles it
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _allow(seconds: int) -> None:
-    """Let the process use so many more seconds of CPU."""
+    """Allow the process this many more seconds of CPU."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime) + 1 + seconds

@@ -1,4 +1,4 @@
-"""Reading mails in processes that can be killed, a few of them, beside each other."""
+"""Reads mails in a few separate processes, which can be killed."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ MEMORY: Final = 512 << 20
 """Bytes of address space for one process; an empty one has about 50 MB."""
 
 _STARTING: Final = 60.0
-_WALL: Final = 5
-"""How much longer than its CPU time a reading may take. A busy machine is no fault of the mail."""
+_WALL: Final = 30.0
+"""The factor by which a reading may exceed its CPU time, because the machine may be busy."""
 
 _READER: Final = ("-P", "-m", "signoff.channels.email.inbound.reader")
-"""-P: nothing is imported from the working directory."""
+"""-P: Python does not import from the working directory."""
 
 _PROVER: Final = ("-P", "-m", "signoff.channels.email.inbound.prover")
 
 _KEPT: Final = re.compile("PATH|PYTHON.*|VIRTUAL_ENV|LANG|LC_.*|TZ|TMPDIR|LD_LIBRARY_PATH")
-"""The environment variables that it gets: no secrets for somebody who breaks a parser."""
+"""The environment variables of a process: without secrets, in case a mail exploits a parser."""
 
 _MOST_QUESTIONS: Final = 100
-"""A mail with five signatures asks for fifteen DNS records."""
+"""The most look-ups; a mail with five signatures needs fifteen DNS records."""
 
 _LARGEST_ANSWER: Final = 64 << 20
 
@@ -49,12 +49,15 @@ _MAIL: Final = TypeAdapter(IncomingMail)
 _PROOF: Final = TypeAdapter(Proof)
 
 
-_NO_TEXT: Final = "What was read in the message is no text; it was left as it is."
+_TOO_MANY: Final = (
+    f"Reading the message took more than {_MOST_QUESTIONS} look-ups; it was left as it is."
+)
+_NO_TEXT: Final = "The result of reading the message is not valid; it was left as it is."
 
 _FAULTS: Final = frozenset({"too_large", "unreadable", "memory", "failed"})
 
 Ask = Callable[[dict[str, Any]], Awaitable[JsonValue]]
-"""Answers a question of a process."""
+"""Answers a question from a process."""
 
 SentTo = Callable[[tuple[str, ...]], Awaitable[Collection[str]]]
 """Returns the lines that were sent to the recipients of a mail."""
@@ -67,41 +70,50 @@ async def nothing_sent(recipients: tuple[str, ...]) -> Collection[str]:
 
 
 class ReaderDied(Exception):
-    """The process that read a mail ended, and not by the limits: trying again is right."""
+    """The process that read a mail ended or hung within its limits; try again."""
 
 
 class Processes:
-    """A few processes of one program; each is started when it is needed and then kept.
+    """A few processes of one program; each is started on demand and then kept.
 
-    A parser may be slow, or hold a lot of memory, over a mail that somebody made for that. In a
-    process of its own it costs what that process may use, and the others work on.
+    A mail can be crafted so that a parser needs a lot of time or memory. In a separate process, the
+    damage is limited to that process, and the others continue.
 
     Args:
-        program: What Python is to run.
-        most: How many there are.
-        seconds: Of CPU for one mail; a mail that takes more is `MailTooCostly`.
+        program: The arguments for Python.
+        most: The most processes.
+        seconds: CPU seconds for one mail; a mail that takes more is `MailTooCostly`.
+        wall: Seconds on the clock for each of the CPU seconds; after them the process is ended.
     """
 
-    def __init__(self, program: Sequence[str], *, most: int, seconds: int) -> None:
+    def __init__(
+        self, program: Sequence[str], *, most: int, seconds: int, wall: float = _WALL
+    ) -> None:
         self._seconds = seconds
+        self._patience = seconds * wall
         self._program = program
         self._slots = asyncio.Semaphore(most)
         self._idle: list[_Process] = []
         self._all: set[_Process] = set()
 
+    @property
+    def alive(self) -> int:
+        """The number of processes that are not known to have ended."""
+        return sum(one.alive for one in self._all)
+
     async def request(self, request: bytes, name: str, kind: TypeAdapter[T], ask: Ask) -> T:
-        """Return what a process answers to a request.
+        """Return the answer of a process to a request.
 
         Args:
             request: The request.
             name: The name of the answer.
             kind: The type of the answer.
-            ask: Answers the questions that the process has meanwhile.
+            ask: Answers the questions of the process during the request.
 
         Raises:
-            MailTooCostly: It took too long or too much memory.
-            UnreadableMail: The mail cannot be parsed, or is over a cap.
-            ReaderDied: The process ended for another reason.
+            MailTooCostly: It needed too much CPU time or memory, or too many look-ups.
+            UnreadableMail: The mail cannot be parsed, or exceeds a limit.
+            ReaderDied: The process ended for another reason, or hung.
         """
         async with self._slots:
             process = await self._free()
@@ -111,12 +123,13 @@ class Processes:
                 questions = 0
                 while not answer.keys() & {name, *_FAULTS}:
                     if (questions := questions + 1) > _MOST_QUESTIONS:
-                        raise self._too_costly()
+                        raise MailTooCostly(_TOO_MANY)
                     reply = json.dumps(await ask(answer)).encode()
                     answer = await self._asked(process, reply)
                 done = True
             except TimeoutError as error:
-                raise self._too_costly() from error
+                # This is not the CPU limit, which ends the process.
+                raise ReaderDied("The process that read it stood still.") from error
             except (OSError, EOFError) as error:
                 status = await process.end()
                 if status == -signal.SIGXCPU:
@@ -126,7 +139,8 @@ class Processes:
                 if done:
                     self._idle.append(process)
                 else:
-                    # It may still answer this request, which must not become the next one's.
+                    # It may still answer this request, and the next request must not get that
+                    # answer.
                     await process.end()
                     self._all.discard(process)
         if name in answer:
@@ -156,7 +170,7 @@ class Processes:
         return process
 
     async def _asked(self, process: _Process, request: bytes) -> dict[str, Any]:
-        answer = await process.ask(request, patience=self._seconds * _WALL)
+        answer = await process.ask(request, patience=self._patience)
         try:
             found: dict[str, Any] = json.loads(answer)
         except ValueError as error:
@@ -174,15 +188,20 @@ class Readers(Processes):
     """Processes that read mails, with the arguments of `Processes`."""
 
     def __init__(
-        self, *, most: int = 2, seconds: int = 2, program: Sequence[str] = _READER
+        self,
+        *,
+        most: int = 2,
+        seconds: int = 2,
+        wall: float = _WALL,
+        program: Sequence[str] = _READER,
     ) -> None:
-        super().__init__(program, most=most, seconds=seconds)
+        super().__init__(program, most=most, seconds=seconds, wall=wall)
 
     async def read(self, raw: bytes, sent_to: SentTo = nothing_sent) -> IncomingMail:
         """Read a mail, as `read_mail` does.
 
         Args:
-            raw: The message as it came in.
+            raw: The message as it was received.
             sent_to: Returns the lines that were sent to the recipients of the mail.
 
         Raises:
@@ -196,12 +215,13 @@ class Readers(Processes):
 
 
 class Provers(Processes):
-    """Processes that find out who wrote a mail, as an `Authenticator` does in this one.
+    """Processes that prove the authors of mails, as an `Authenticator` does in this process.
 
-    They are not the processes that read: HTML that breaks the parser there proves nothing here.
+    They are not the processes that read mails: HTML that exploits the parser there cannot forge a
+    proof here.
 
     Args:
-        authenticator: Its settings are used there, and its DNS is asked here.
+        authenticator: The processes use its settings; its DNS look-ups run in this process.
         most: See `Processes`.
         seconds: See `Processes`.
         program: See `Processes`.
@@ -219,7 +239,7 @@ class Provers(Processes):
         self._authenticator = authenticator
 
     async def prove(self, raw: bytes, sender: str | None, *, peer: str, now: datetime) -> Proof:
-        """Return what is proven about who wrote a mail; see `Authenticator.prove`.
+        """Return what is proven about the author of a mail; see `Authenticator.prove`.
 
         Raises:
             MailTooCostly, UnreadableMail, ReaderDied: See `request`.
@@ -254,12 +274,12 @@ class _Process:
 
     @property
     def alive(self) -> bool:
-        """Whether the process has not ended, as far as is known."""
+        """Whether the process is not known to have ended."""
         return self._process.returncode is None
 
     @classmethod
     async def start(cls, program: Sequence[str], seconds: int) -> _Process:
-        """Start a process and wait until it can read."""
+        """Start a process and wait until it is ready."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *program,
@@ -269,7 +289,7 @@ class _Process:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={name: value for name, value in os.environ.items() if _KEPT.fullmatch(name)},
-            # Ctrl-C is for the process that started it; this one ends with its standard input.
+            # Ctrl-C must reach only the parent; this process ends with its standard input.
             start_new_session=True,
         )
         started = cls(process)
@@ -299,11 +319,11 @@ class _Process:
     async def end(self) -> int:
         """Kill the process, unless it has ended, and return its status."""
         if self._process.returncode is None:
-            # Not by Process.kill: in Python 3.11 that may take the status away from the waiting
+            # Not with Process.kill: in Python 3.11 it may take the exit status from the waiting
             # task.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGKILL)
-        # The transport closes its pipes when the process has ended.
+        # The transport closes its pipes after the process has ended.
         await self._process.communicate()
         return await self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Mail in: an SMTP or LMTP server that stores a mail before it acknowledges it."""
+"""An SMTP or LMTP server that stores each mail before it acknowledges it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LATER: Final = "451 4.3.0 Not now: try again later"
 
 
 class MailServer:
-    """Takes answers from a mail server, in the running asyncio loop.
+    """Receives answers from a mail server, in the running asyncio loop.
 
-    It takes mail for tokens that were issued and for nobody else, so it relays nothing, and what is
-    sent at random is turned away before it is stored.
+    It accepts mail only for issued tokens. So it is not a relay, and it refuses random mail before
+    storing it.
 
     Args:
-        settings: Which mailbox is ours, and where to listen.
-        ledger: Where mail is stored before it is acknowledged.
+        settings: The settings, with our mailbox and the address to listen on.
+        ledger: The ledger, which stores mail before it is acknowledged.
     """
 
     name = "email.inbound"
@@ -55,15 +55,14 @@ class MailServer:
         self._open: weakref.WeakSet[SMTP] = weakref.WeakSet()
 
     async def start(self) -> None:
-        """Listen.
+        """Start listening.
 
         Raises:
-            ConfigError: The address is taken, or not ours to listen on; or the certificate cannot
-                be read.
+            ConfigError: The address is in use or not permitted, or the certificate cannot be read.
         """
         if self._tls is not None:
             self._tls.read()
-        # aiosmtpd logs every command, and with it every token.
+        # aiosmtpd logs every command, including every token.
         logging.getLogger("mail.log").setLevel(logging.ERROR)
         inbound = self._settings.inbound
         loop = asyncio.get_running_loop()
@@ -78,7 +77,7 @@ class MailServer:
         log.info("mail.listening", host=inbound.host, port=self.port, protocol=inbound.protocol)
 
     async def stop(self) -> None:
-        """Stop listening and close all connections; what was not acknowledged is sent again."""
+        """Stop listening and close all connections; senders repeat mail without acknowledgement."""
         server, self._server = self._server, None
         if server is None:
             return
@@ -90,16 +89,16 @@ class MailServer:
 
     @property
     def problem(self) -> str:
-        """That it takes no connections, or ""."""
+        """The problem if it does not accept connections, else ""."""
         serving = self._server is not None and self._server.is_serving()
         return "" if serving else "it does not listen"
 
     @property
     def port(self) -> int:
-        """The port it listens on.
+        """The port that it listens on.
 
         Raises:
-            RuntimeError: It is not started.
+            RuntimeError: The server is not started.
         """
         if self._server is None:
             raise RuntimeError("The mail server is not started.")
@@ -128,13 +127,13 @@ class MailServer:
 
 
 class Certificate:
-    """What a connection is encrypted with, after STARTTLS (RFC 3207).
+    """The certificate for STARTTLS (RFC 3207).
 
     Args:
-        settings: Where certificate and key are.
+        settings: The settings, with the files of the certificate and the key.
 
     Attributes:
-        context: How connections are encrypted.
+        context: The TLS context of connections.
     """
 
     def __init__(self, settings: InboundSettings) -> None:
@@ -143,7 +142,7 @@ class Certificate:
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 
     def read(self) -> None:
-        """Read certificate and key.
+        """Read the certificate and the key.
 
         Raises:
             ConfigError: They cannot be read, or do not belong together.
@@ -164,35 +163,35 @@ class Certificate:
             ) from error
 
     def read_again(self) -> None:
-        """Read them if they have changed; where that fails, those from before are used on."""
+        """Read the files again if they changed; if that fails, keep the previous ones."""
         try:
             self.read()
         except ConfigError as error:
-            log.error("mail.certificate", error=str(error))  # noqa: TRY400 -- the message says it all
+            log.error("mail.certificate", error=str(error))  # noqa: TRY400 -- the message is enough
 
 
 class _Careful(SMTP):
-    # Mail programmes write longer lines than the 1,000 octets of RFC 5321, section 4.5.3.1.6.
+    # Mail programs write lines longer than the 1,000 octets of RFC 5321, section 4.5.3.1.6.
     line_length_limit = 1 << 16
     each = False
-    """Whether there is an answer for each recipient of a mail."""
+    """Whether the protocol replies for each recipient of a mail."""
 
     _room: int | None = None
     _owed = 1
 
     async def push(self, status: AnyStr) -> None:
-        """Send a reply; from the 354 to the next one a mail comes in."""
+        """Send a reply; between a 354 and the next reply, a mail is received."""
         text = status if isinstance(status, str) else status.decode()
         owed, self._owed, self._room = self._owed, 1, None
         if text.startswith("354") and self.envelope is not None:
             self._room = _MOST_DATA
-            # aiosmtpd forgets the recipients before it answers.
+            # aiosmtpd forgets the recipients before it replies.
             self._owed = len(self.envelope.rcpt_tos) if self.each else 1
         for _ in range(owed):
             await super().push(status)
 
     def data_received(self, data: bytes) -> None:
-        """Hang up on who goes on far above the size: aiosmtpd keeps a line until its end comes."""
+        """Disconnect far above the size limit, because aiosmtpd buffers a line until its end."""
         if self._room is not None:
             self._room -= len(data)
             if self._room < 0 and isinstance(self.transport, asyncio.WriteTransport):
@@ -211,7 +210,7 @@ class _Lmtp(_Careful, LMTP):
 
 
 class _Handler:
-    """What aiosmtpd asks at each command; the method names are its own."""
+    """The handler for aiosmtpd, which defines the method names."""
 
     def __init__(self, ledger: Ledger, settings: EmailSettings, limits: Limits) -> None:
         self._ledger = ledger
@@ -224,7 +223,7 @@ class _Handler:
     async def handle_RCPT(  # noqa: N802 -- aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """Take recipients whose token was issued; all others get the same answer."""
+        """Accept recipients with an issued token; all others get the same reply."""
         if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
             return "452 4.5.3 Too many recipients"
         normal = normal_address(address)
@@ -232,7 +231,7 @@ class _Handler:
         sender = envelope.mail_from or ""
         try:
             if normal in self._reports and sender in {"", "<>"}:
-                # The card's envelope had no token, so its bounce says itself whose it was.
+                # The card's envelope had no token, so the bounce itself must identify the card.
                 allowed = await self._limits.allow_recipient(str(normal), "")
                 problem = "" if allowed else _TOO_MANY
             else:
@@ -246,11 +245,11 @@ class _Handler:
         return "250 2.1.5 OK"
 
     async def _problem(self, tokens: Sequence[str], sender: str, peer: str) -> str:
-        """Return why a recipient is not taken, "" if it is."""
-        # Behind a mail server everybody is the same peer, and would pay for one of them.
+        """Return why a recipient is refused, "" if it is accepted."""
+        # Behind a mail server, all senders are the same peer, so the limit would affect them all.
         counted = not self._lmtp and not is_loopback(peer)
         if counted and not await self._limits.allow_peer(peer):
-            # The same for known and unknown ones: there is nothing to be learnt from it.
+            # Known and unknown recipients get the same reply, so that it reveals nothing.
             log.warning("mail.limited", peer=peer, why="too many unknown recipients")
             return _TOO_MANY
         if not tokens or await find_holder(self._ledger, tokens[0]) is None:
@@ -282,7 +281,7 @@ class _Handler:
         return "250 2.0.0 OK, stored" if new else "250 2.0.0 OK, already have it"
 
     async def handle_exception(self, error: Exception) -> str:
-        """Answer that it may be tried again: what failed here was ours."""
+        """Reply that the sender may try again, because the failure is ours."""
         log.error("mail.session_failed", error=f"{type(error).__name__}: {error}")
         return _LATER
 

@@ -1,4 +1,4 @@
-"""Mail that came in: stored before it is acknowledged, processed once, forgotten after a week."""
+"""Stored mail: kept before it is acknowledged, processed once, forgotten after a week."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from signoff.channels.email.parsing.addresses import normal_address
 from signoff.core.base.errors import Conflict
 
 REMEMBERED: Final = timedelta(days=7)
-"""How long a mail is recognised after it was processed."""
+"""How long a processed mail is recognised."""
 
 
 UNKNOWN_PEER: Final = "?"
-"""The peer of a mail of which nobody knows who wrote what stands on top: none that is trusted."""
+"""The peer of a mail whose topmost fields cannot be trusted, which is never in `relays`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMail:
-    """A mail as it came in, not processed yet.
+    """A received mail that is not processed yet.
 
     Attributes:
-        id: The SHA-256 of what is stored; see `mail_id`.
-        version: Of its record.
-        raw: Its bytes.
-        sender: The envelope's sender, "" for a bounce, None where nobody told.
-        recipients: The envelope's recipients.
-        peer: The address of the server that handed it to us, "" where we have fetched it, or where
-            who brought it is trusted to write what stands on top.
+        id: The SHA-256 of the stored content; see `mail_id`.
+        version: The version of its record.
+        raw: The bytes of the mail.
+        sender: The envelope sender, "" for a bounce, None if it is not known.
+        recipients: The envelope recipients.
+        peer: The address of the server that delivered it. "" if we fetched it, or if its deliverer
+            is trusted to write the topmost fields.
     """
 
     id: str
@@ -47,7 +47,7 @@ class StoredMail:
 
     @property
     def traced(self) -> bytes:
-        """Its bytes below the Return-Path that final delivery adds (RFC 5321, section 4.4)."""
+        """The bytes below the Return-Path that final delivery adds (RFC 5321, section 4.4)."""
         if self.sender is None:
             return self.raw
         if not self.sender:
@@ -56,15 +56,15 @@ class StoredMail:
         return self.raw if sender is None else f"Return-Path: <{sender}>\r\n".encode() + self.raw
 
     def done(self, change: Change) -> Change:
-        """Add to a change that it was processed: only the memory of it stays."""
+        """Add to a change that the mail was processed; only a record of its id remains."""
         return change.put_raw(mail_key(self.id), "{}", was=self.version, ttl=REMEMBERED)
 
 
 def mail_id(raw: bytes, *, sender: str | None, recipients: Sequence[str]) -> str:
-    """Return the id of a mail as it came in, bytes and envelope.
+    """Return the id of a received mail, from its bytes and its envelope.
 
-    A mail server that sends again what it got no answer for sends the same. The envelope is part of
-    it because it says what the mail does: with another one it would be another mail.
+    A mail server that repeats a delivery sends the same bytes and envelope. The envelope is
+    included because it determines the effect of the mail.
     """
     envelope = json.dumps([sender, sorted(recipients)]).encode()
     return hashlib.sha256(envelope + b"\n" + raw).hexdigest()
@@ -76,7 +76,7 @@ def mail_key(mail_id: str) -> str:
 
 
 def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str], peer: str) -> str:
-    """Return what is stored of a mail that is not processed yet."""
+    """Return the record of a mail that is not processed yet."""
     return json.dumps(
         {
             "raw": base64.b64encode(raw).decode(),
@@ -88,18 +88,18 @@ def record_of(raw: bytes, *, sender: str | None, recipients: Sequence[str], peer
 
 
 def remember(change: Change, identity: str, *, within: timedelta = REMEMBERED) -> Change:
-    """Add to a change that a mail was processed, of which other copies may come by other paths.
+    """Add to a change that a mail was processed, so that other copies of it are recognised.
 
     Args:
-        change: Added to.
-        identity: What the copies have in common.
-        within: For how long it is known, a week at the least.
+        change: The change.
+        identity: The id that the copies share.
+        within: How long it is remembered, at least a week.
     """
     return change.put_raw(_seen_key(identity), "{}", ttl=max(within, REMEMBERED))
 
 
 async def is_known(ledger: Ledger, *identities: str) -> bool:
-    """Say whether another copy of a mail was processed, by anything that they have in common.
+    """Return whether another copy of a mail was processed, by any of their shared ids.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -121,24 +121,23 @@ async def store(
     peer: str = "",
     also: Change | None = None,
 ) -> bool:
-    """Store a mail and put it before the intake, in one commit.
+    """Store a mail and queue it for the intake, in one commit.
 
     Args:
-        ledger: Where.
-        raw: Its bytes.
-        sender: The envelope's sender, "" for a bounce. None where the path has no envelope: then
-            the Return-Path that stands in the mail counts.
-        recipients: The envelope's recipients, as far as they are known.
+        ledger: The ledger.
+        raw: The bytes of the mail.
+        sender: The envelope sender, "" for a bounce. None if the path has no envelope: then the
+            Return-Path in the mail counts.
+        recipients: The envelope recipients, if they are known.
         peer: See `StoredMail`.
-        also: What is to happen in the same commit.
+        also: A further change for the same commit.
 
     Returns:
-        Whether it is new; False if the same bytes came before in the same envelope, and then `also`
-        has not happened. Copies that
-        came by other paths are for the intake to recognise.
+        Whether it is new. False if the same bytes came before in the same envelope; then `also` is
+        not committed. The intake recognises copies that came by other paths.
 
     Raises:
-        LedgerUnavailable: It may not have been stored: it must not be acknowledged.
+        LedgerUnavailable: It may not have been stored, so it must not be acknowledged.
     """
     key = mail_key(mail_id(raw, sender=sender, recipients=recipients))
     record = record_of(raw, sender=sender, recipients=recipients, peer=peer)
@@ -152,7 +151,7 @@ async def store(
 
 
 async def load(ledger: Ledger, key: str) -> StoredMail | None:
-    """Return a stored mail; None when it has been processed.
+    """Return a stored mail; None if it was already processed.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

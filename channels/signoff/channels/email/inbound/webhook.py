@@ -1,4 +1,4 @@
-"""Mail in by HTTP: a provider posts the raw message, signed."""
+"""Incoming mail over HTTP: a provider posts the raw message with a signature."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ PATH: Final = "/inbound/mail"
 MAILGUN_PATH: Final = "/inbound/mail/mailgun"
 
 REMEMBERED: Final = 3 * WINDOW
-"""How long the id of a webhook is known: longer than its signature is good for."""
+"""How long the id of a webhook is remembered: longer than its signature is valid."""
 
 _FORM_OVERHEAD: Final = 3
-"""A form may write each byte as three (``%0A``)."""
+"""A form may encode each byte as three (``%0A``)."""
 
 _MOST_FIELDS: Final = 100
 
 
 def make_mail_router(settings: WebhookSettings, ledger: Ledger) -> Router:
-    """Return the routes by which providers post mail; none where no secret is set.
+    """Return the routes for providers that post mail; without secrets there are none.
 
-    ``POST /inbound/mail`` takes a raw message, signed as Standard Webhooks has it;
-    ``POST /inbound/mail/mailgun`` the form that a Mailgun route posts to an address that ends in
-    ``mime``. Both say 200 when the mail is stored, and not before.
+    ``POST /inbound/mail`` takes a raw message with a Standard Webhooks signature. ``POST
+    /inbound/mail/mailgun`` takes the form that a Mailgun route posts to an address that ends in
+    ``mime``. Both answer 200 only after the mail is stored.
     """
     webhook = _Webhook(settings, ledger)
     router = Router()
@@ -111,24 +111,24 @@ class _Webhook:
         sender: str | None = None,
         recipients: Sequence[str] = (),
     ) -> None:
-        """Store a mail, if it is signed, sent just now, and not known yet.
+        """Store a mail, if it is signed, recent, and not known yet.
 
         Raises:
-            Problem: It is not, or cannot be stored now.
+            Problem: A check failed, or the mail cannot be stored now.
         """
         if signed is None or not is_signed(signed, keys):
             raise Problem(
                 401,
                 "not-signed",
                 "The request is not signed",
-                f"No configured secret has made this signature. It stands in {names}.",
+                f"The signature in {names} does not match a configured secret.",
             )
         if not raw.strip():
             raise Problem(
                 422,
                 "invalid",
                 "There is no mail in it",
-                "The body is empty; a raw message (RFC 5322) is wanted.",
+                "The body is empty; send a raw message (RFC 5322).",
             )
         recipients = [one.strip() for one in recipients if one.strip()]
         key = f"webhook:{hashlib.sha256(signed.id.encode()).hexdigest()[:32]}"
@@ -151,7 +151,7 @@ class _Webhook:
                     raw,
                     sender=sender,
                     recipients=recipients,
-                    # Who posts has proven who it is; what stands on top of the mail has not.
+                    # The signature proves the poster, but not the topmost fields of the mail.
                     peer="" if self._settings.results else UNKNOWN_PEER,
                     also=also,
                 )
@@ -179,7 +179,7 @@ async def _fields(request: Request, body: bytes) -> Mapping[str, str]:
     """Return the text fields of a form.
 
     Raises:
-        Problem: It is none.
+        Problem: It is not a form.
     """
 
     async def receive() -> Message:

@@ -1,1 +1,1 @@
-"""Mail out: rendered, signed, and handed to a relay."""
+"""Outgoing mail: rendered, signed, and passed to a relay."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from email.message import EmailMessage
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -18,6 +18,7 @@ from signoff.channels.email.outbound.render import (
     render,
     render_link,
 )
+from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.channels.email.outbound.smtp import Envelope, SmtpSender
 from signoff.channels.email.settings import EmailSettings
 from signoff.channels.pipeline.port import (
@@ -37,6 +38,9 @@ from signoff.core.cards.card import card
 from signoff.core.directory.people import Directory
 from signoff.core.payloads.payload import find_field
 
+if TYPE_CHECKING:
+    from signoff.channels.email.outbound.dkim import Signer
+
 log = structlog.get_logger(__name__)
 
 M = TypeVar("M", Message, LinkMail)
@@ -47,9 +51,9 @@ class EmailChannel:
 
     Args:
         settings: The settings.
-        pace: How fast mail may go out; as fast as it can where there is none.
-        tokens: Where tokens for the login come from, where it is not by password.
-        key: Makes the codes in the Message-IDs.
+        pace: The rate limit; None for no limit.
+        tokens: The source of OAuth tokens, if the login does not use a password.
+        key: The key of the codes in the Message-IDs.
 
     Raises:
         ConfigError: A file that the settings name cannot be read.
@@ -69,7 +73,7 @@ class EmailChannel:
         self._settings = settings
         self._pace = pace
         self._key = key
-        self._signer = settings.dkim.signer()
+        self._signer = _signer(settings.dkim)
         self._sender = SmtpSender(settings.smtp, hostname=settings.domain, tokens=tokens)
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
@@ -77,7 +81,7 @@ class EmailChannel:
         return await self._deliver(messages, render)
 
     async def deliver_links(self, messages: Sequence[LinkMail]) -> list[Result]:
-        """Deliver links to sign in, as `deliver` does messages."""
+        """Deliver sign-in links, in the same way as `deliver`."""
         return await self._deliver(messages, render_link)
 
     async def _deliver(
@@ -112,7 +116,7 @@ class EmailChannel:
         return [results[at] for at in range(len(messages))]
 
     async def _send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
-        """Send as many as the pace allows; the others have to wait for their turn."""
+        """Send as many mails as the pace allows; the others wait for their turn."""
         pace = self._pace
         if pace is None:
             return await self._sender.send(mails)
@@ -153,10 +157,10 @@ def sent_lines(
     settings: EmailSettings,
     inbox: Pages | None = None,
 ) -> frozenset[str]:
-    """Return the lines of the card that a person was sent, so that they are not taken for theirs.
+    """Return the lines of a person's card, so that a quotation of them is not read as an answer.
 
-    `signoff.channels.words.messages.harmless` sees to it that none of them could be an answer; a
-    line that looks like a value of the payload may be the person's own, and is left out.
+    `signoff.channels.words.messages.harmless` ensures that these lines cannot be an answer. A line
+    that looks like a value of the payload may be the person's own, so it is not in the list.
     """
     message = Message(
         id=Holder(approval.id, person, EmailChannel.name).card,
@@ -174,3 +178,11 @@ def sent_lines(
         for line in plain_text(message, settings).splitlines()
         if line.strip() and find_field(approval.template, line.partition(":")[0].strip()) is None
     )
+
+
+def _signer(settings: DkimSettings) -> Signer | None:
+    if settings.key is None:
+        return None
+    from signoff.channels.email.outbound.dkim import Signer  # noqa: PLC0415 -- loads cryptography
+
+    return Signer(settings, settings.key)

@@ -1,4 +1,4 @@
-"""Our own DKIM signature, for those whose mail leaves without a relay that signs (RFC 6376)."""
+"""Our own DKIM signature (RFC 6376), for installations whose relay does not sign."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from signoff.channels.email.authentication.lookup import Txt
 from signoff.channels.email.outbound.settings import DkimSettings
 from signoff.core.base.errors import ConfigError
 
-_SMALLEST_KEY: Final = 2048  # RFC 8301, section 3.2, asks signers for no less
+_SMALLEST_KEY: Final = 2048  # the minimum for signers, RFC 8301, section 3.2
 _SIGNED: Final = (
     *(b"from", b"to", b"subject", b"date", b"message-id", b"reply-to", b"in-reply-to"),
     *(b"references", b"mime-version", b"content-type", b"auto-submitted", b"x-signoff-loop"),
 )
-"""The fields that are signed, whether they are there or not: none can be added later."""
+"""The signed fields. A missing field is signed too, so that nobody can add it later."""
 _TWICE: Final = (b"from", b"to", b"subject", b"date", b"reply-to")
-"""Of these no second one can be put on top (RFC 6376, section 8.15)."""
+"""Fields that are signed so that a second one cannot be added on top (RFC 6376, section 8.15)."""
 
 
 class Signer:
     """Signs mails.
 
     Args:
-        settings: Domain and selector.
-        key: The file of the private key.
+        settings: The domain and the selector.
+        key: The file with the private key.
 
     Raises:
         ConfigError: The key cannot be read or used.
@@ -59,16 +59,16 @@ class Signer:
 
     @property
     def name(self) -> str:
-        """The name in the DNS under which the public key has to be."""
+        """The DNS name under which the public key must be published."""
         return f"{self._settings.selector}._domainkey.{self._settings.domain}"
 
     @property
     def record(self) -> str:
-        """The TXT record that has to be there."""
+        """The TXT record to publish."""
         return f"v=DKIM1; k={self._kind}; p={self._public}"
 
     def sign(self, mail: bytes) -> bytes:
-        """Return a mail with a signature over all of its body and the fields that matter."""
+        """Return a mail with a signature over its whole body and the important fields."""
         signature: bytes = dkim.sign(
             mail,
             self._settings.selector.encode(),
@@ -81,10 +81,10 @@ class Signer:
         return signature + mail
 
     async def problem(self, txt: Txt) -> str | None:
-        """Look the public key up, and return what is wrong with it: "" for nothing.
+        """Look up the public key, and return its problem, "" if it is correct.
 
         Returns:
-            None where the DNS does not answer.
+            None if the DNS does not answer.
         """
         records = await txt.records(self.name)
         if records is None:

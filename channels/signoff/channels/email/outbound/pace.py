@@ -1,4 +1,4 @@
-"""How fast mail goes out, for all processes together: what providers ask of those who send."""
+"""Limits the rate of outgoing mail, for all processes together, as providers require."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from signoff.channels.email.settings import SmtpSettings
 from signoff.core.base.errors import LedgerUnavailable
 
 AGAIN: Final = 10.0
-"""Seconds after which mail that had to wait for its turn is tried again."""
+"""Seconds after which mail that waits for its turn is tried again."""
 
 REST: Final = 60.0
-"""Seconds for which nothing is sent after the server has asked for less."""
+"""Seconds without any mail after the server asked for less."""
 
 _MINUTE_MS: Final = 60_000
 _RATE: Final = "rate:smtp"
 _REST: Final = "rate:smtp-rest"
 _SLOT: Final = "lease:smtp"
 _SLOT_LEASE: Final = 120.0
-"""Seconds after which a connection of a process that died is not counted any more."""
+"""Seconds after which the connection of a dead process no longer counts."""
 
 
 class Pace:
-    """Grants mails and connections, by counters in the ledger.
+    """Limits mails and connections, with counters in the ledger.
 
     Args:
-        ledger: Where they are counted.
-        settings: How many there may be.
+        ledger: The ledger, which keeps the counters.
+        settings: The limits.
     """
 
     def __init__(self, ledger: Ledger, settings: SmtpSettings) -> None:
@@ -38,7 +38,7 @@ class Pace:
         self._settings = settings
 
     async def grant(self, wanted: int) -> int:
-        """Return how many of so many mails may go out now.
+        """Return how many of `wanted` mails may go out now.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -52,14 +52,14 @@ class Pace:
         return min(max(most - before, 0), wanted)
 
     async def rest(self) -> None:
-        """Send nothing for a minute: the server has asked for less."""
-        # A rest that cannot be noted must not have mail that is sent counted as not sent.
+        """Pause all mail for a minute, because the server asked for less."""
+        # If the pause cannot be recorded, mail that was sent must still count as sent.
         with suppress(LedgerUnavailable):
             await self._count(_REST, by=1, span=int(REST * 1000))
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[bool]:
-        """Hold one of the connections there may be, and say whether there was one.
+        """Hold one of the allowed connections, and yield whether one was free.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -71,7 +71,7 @@ class Pace:
                 try:
                     yield True
                 finally:
-                    # What was sent is sent: a slot that cannot be given back expires.
+                    # The mail was sent. A slot that cannot be released expires.
                     with suppress(LedgerUnavailable):
                         await self._ledger.release_lease(key, token)
                 return

@@ -1,4 +1,4 @@
-"""A message as an email: headers, plain text and HTML that say the same."""
+"""Renders a message as an email: headers, and equivalent plain text and HTML."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ from signoff.core.base.shown_text import shortened
 from signoff.core.cards.card import Card, Row, one_line, unbroken
 
 _ROOM: Final = 24_000
-"""Bytes of HTML for all arguments together, names and values."""
+"""The most bytes of HTML for all arguments together, names and values."""
 
 _MOST_ROWS: Final = 60
-"""Arguments of a mail that does not show all of them."""
+"""The most arguments in a mail that does not show all of them."""
 
 _LARGEST: Final = 95_000
-"""Bytes of HTML of a card that shows all: Gmail cuts a mail off at 102 KB."""
+"""The most bytes of HTML of a whole card: Gmail cuts off a mail at 102 KB."""
 
 _FRAME: Final = 14_000
 _A_ROW: Final = 700
 _A_FIELD: Final = 300
 _A_LINE: Final = 400
-"""Bytes of HTML around everything, around an argument, a field to fill, and a remark; measured."""
+"""Measured bytes of HTML around the content, an argument, a form field, and a remark."""
 
 _LONGEST_HINT: Final = 2_000
 _LONGEST_NAME: Final = 200
 
 _BLANK: Final = frozenset({"", "0", "0.0", "null"})
-"""What a field of a payload template is shown as where the person has to fill it."""
+"""The placeholder of a template field that the person must fill in."""
 
 _LONGEST_WORD: Final = 60
 _LONGEST_PREHEADER: Final = 140
 _LONGEST_ID: Final = 200
 _ID_CHARACTERS: Final = frozenset(map(chr, range(0x21, 0x7F))) - frozenset('<>()[]\\,;:"')
 
-# In the header the default of 78 makes the library encode long Message-IDs beyond recognition.
+# With the default line length of 78, the library encodes long Message-IDs in the header.
 _HEADER: Final = email.policy.SMTP.clone(max_line_length=300)
-# RFC 2045, section 6.7: quoted-printable has no longer lines, and filters against spam know it.
+# RFC 2045, section 6.7: quoted-printable lines are not longer, and spam filters check that.
 _BODY: Final = email.policy.SMTP.clone(max_line_length=76)
 
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("signoff.channels.email"),
-    # What is not plainly text is escaped.
+    # Everything except plain text is escaped.
     autoescape=select_autoescape(disabled_extensions=("txt.j2",), default=True),
     undefined=StrictUndefined,
     trim_blocks=True,
@@ -73,19 +73,19 @@ _INLINER: Final = css_inline.CSSInliner(keep_at_rules=True, load_remote_styleshe
 def render(message: Message, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
     """Return a message as an email.
 
-    No text of others gets into a header but as one printable line, and none of our lines begins
-    with a word that decides: see `signoff.channels.words.messages.harmless`.
+    Text from others gets into a header only as one printable line. Our lines never begin with a
+    word that decides: see `signoff.channels.words.messages.harmless`.
 
     Args:
-        message: What to tell whom.
-        settings: Who we are.
-        key: Makes the code in its Message-ID; see `MessageKey`.
+        message: The message.
+        settings: The settings, with the sender.
+        key: The key of the code in its Message-ID; see `MessageKey`.
 
     Returns:
-        A multipart/alternative mail. The same message gives a mail of the same Message-ID.
+        A multipart/alternative mail. The same message always gets the same Message-ID.
 
     Raises:
-        MailRefused: The address can never be written to.
+        MailRefused: The address can never receive mail.
     """
     mail = _begun(message, settings)
     if message.token:
@@ -100,10 +100,10 @@ def render(message: Message, settings: EmailSettings, key: bytes = b"") -> Email
 
 
 def render_link(message: LinkMail, settings: EmailSettings, key: bytes = b"") -> EmailMessage:
-    """Return the mail with a link to sign in; see `render`.
+    """Return the mail with a sign-in link; see `render`.
 
     Raises:
-        MailRefused: The address can never be written to.
+        MailRefused: The address can never receive mail.
     """
     mail = _begun(message, settings)
     mail["Subject"] = "Sign in to Signoff"
@@ -132,14 +132,14 @@ def html(message: Message, settings: EmailSettings) -> str:
     text = _TEMPLATES.get_template(f"{_template(message)}.html.j2").render(
         _context(message, settings)
     )
-    # Gmail and Outlook drop most of what stands in a style sheet: each element has its own style.
+    # Gmail and Outlook drop most of a style sheet, so each element gets its own style.
     return _INLINER.inline(_utf8(text))
 
 
 def is_whole(card: Card) -> bool:
-    """Say whether a mail shows all of a call: nothing is cut by us, nor by any mail program."""
+    """Return whether a mail shows the whole call: neither we nor a mail program cut it."""
     rows = sum(_size(row.name) + _size(row.value) for row in card.rows)
-    # A field stands in the button's link too, percent-encoded.
+    # The button's link also contains each field, percent-encoded.
     fields = sum(8 * _size(row.name + row.value) + _size(row.note) for row in card.fields)
     said = sum(_size(one.who) + _size(one.text) for one in card.comments)
     said += sum(_size(who) + _size(text) for who, text in card.remarks)
@@ -152,22 +152,22 @@ def is_whole(card: Card) -> bool:
 
 
 def subject(message: Message) -> str:
-    """Return the subject, the same for all mails to those who are asked, "Re:" aside."""
+    """Return the subject, which is the same in all mails to the approvers, except for "Re:"."""
     card = message.card
     tag = subject_tag(card.approval)
     if message.kind is Kind.BUNDLE:
         return f"{_header(message.headline)} {tag}"
     if message.kind is Kind.STATUS:
-        # It is no part of the thread that is answered; its headline begins with the title.
+        # This mail is not in the thread of the card; its headline begins with the title.
         line = message.headline
         return f"{_header(line) if card.titled else f'{_word(line)} ({_word(card.app)})'} {tag}"
-    # The title says what is asked for and who asks.
+    # The title names the request and the requester.
     words = f"{_header(card.title)} {tag}" if card.titled else f"{_needed(card)} {tag}"
     return words if message.kind is Kind.CARD else f"Re: {words}"
 
 
 def _needed(card: Card) -> str:
-    """Return the subject where the policy has no title: the tool and its first arguments."""
+    """Return the subject if the policy has no title: the tool and its first arguments."""
     if card.kind is Asks.INPUT:
         return f"Answer needed: {_word(card.agent or card.app)} ({_word(card.app)})"
     first = _header(card.title.removeprefix(card.call))
@@ -178,7 +178,7 @@ def recipient(message: Message | LinkMail) -> str:
     """Return the address of the envelope, and of the To header.
 
     Raises:
-        MailRefused: It is none, or needs an extension that few servers have (RFC 6531).
+        MailRefused: It is not an address, or needs an extension that few servers have (RFC 6531).
     """
     address = normal_address(message.address)
     if address is None:
@@ -194,7 +194,7 @@ def _begun(message: Message | LinkMail, settings: EmailSettings) -> EmailMessage
     mail["From"] = Address(settings.sender_name, addr_spec=settings.sender_address)
     mail["To"] = Address(_name(message.name), addr_spec=recipient(message))
     mail["Date"] = format_datetime(message.at)
-    # RFC 3834: automatic responders shall not answer this.
+    # RFC 3834: automatic responders do not answer such mail.
     mail["Auto-Submitted"] = "auto-generated"
     mail["X-Auto-Response-Suppress"] = "All"
     mail["X-Signoff-Loop"] = settings.domain
@@ -212,13 +212,13 @@ def _ended(mail: EmailMessage, cause: str, text: str, page: str) -> EmailMessage
 
 
 def mailto(address: str, subject_line: str, body: str) -> str:
-    """Return a ``mailto:`` link that opens a mail which only has to be sent (RFC 6068)."""
+    """Return a ``mailto:`` link that opens a prepared mail, ready to send (RFC 6068)."""
     fields = urlencode({"subject": subject_line, "body": body}, quote_via=quote)
     return f"mailto:{quote(address, safe='@+')}?{fields}"
 
 
 def span(duration: timedelta) -> str:
-    """Write how long something still takes, as roughly as people do: ``3 h 20 min``."""
+    """Format a remaining duration roughly, as people do: ``3 h 20 min``."""
     minutes = max(round(duration.total_seconds() / 60), 1)
     hours, rest = divmod(minutes, 60)
     days, left = divmod(hours, 24)
@@ -247,7 +247,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
     address = settings.reply_address(message.token) if message.token else ""
     decides = address and message.kind not in {Kind.QUESTION, Kind.BUNDLE}
     whole = is_whole(card)
-    # A yes that is confirmed on the page is given where all of it is shown.
+    # With two steps, the confirmation page shows the whole call.
     approves = whole or card.in_two_steps
     reply = f"Re: {subject(message).removeprefix('Re: ')}"
     return {
@@ -284,7 +284,7 @@ def _context(message: Message, settings: EmailSettings) -> dict[str, object]:
 
 
 def _runs(card: Card, *, whole: bool) -> str:
-    """Say how what is shown and what will run belong together."""
+    """Return the sentence that relates the shown call to the call that will run."""
     if not whole:
         return "The page shows exactly what will run."
     hidden = ", with the values that the policy hides" if card.hides else ""
@@ -298,7 +298,7 @@ def _claimed(message: Message) -> str:
 
 
 def _preheader(message: Message) -> str:
-    """Return what a list of mails shows beside the subject: who asks, and for what."""
+    """Return the preview text beside the subject: the requester and the request."""
     if message.kind is not Kind.CARD:
         return f"{message.headline} {message.text}"[:_LONGEST_PREHEADER]
     card = message.card
@@ -307,9 +307,9 @@ def _preheader(message: Message) -> str:
 
 
 def fit(rows: Sequence[Row], room: int = _ROOM) -> tuple[Row, ...]:
-    """Return arguments that fit a mail; what is left out is said, and the digest covers it.
+    """Return arguments that fit a mail, with a note for omitted ones, which the digest covers.
 
-    The room, in bytes of HTML, is shared out from the shortest value to the longest, so that one
+    The space, in bytes of HTML, is assigned from the shortest value to the longest, so that one
     huge argument does not hide the small ones.
     """
     shown, left_out = rows[:_MOST_ROWS], len(rows) - _MOST_ROWS
@@ -336,13 +336,13 @@ def _cut(row: Row, size: int, room: int) -> Row:
 
 
 def _size(text: str) -> int:
-    """Return how many bytes of HTML a text takes."""
+    """Return the size of a text in bytes of HTML."""
     escaped = escape(text, quote=False).encode("utf-8", "backslashreplace")
     return len(escaped) + len("<br>") * text.count("\n")
 
 
 def _lone_number(card: Card) -> str:
-    """Return the name of the only field, when it is a number that has to be filled."""
+    """Return the name of the only field, if it is a required number."""
     lone = len(card.fields) == 1 and not card.optional and not card.fields[0].filled
     return card.fields[0].name if lone and card.fields[0].value in {"0", "0.0"} else ""
 
@@ -358,7 +358,7 @@ def _utf8(text: str) -> str:
 
 
 def _header(text: str) -> str:
-    # The library decodes encoded words (RFC 2047) in what it is given, line breaks included.
+    # The library decodes encoded words (RFC 2047) in its input, including line breaks.
     return one_line(text).replace("=?", "= ?")
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, model_validator
 
 from signoff.channels.web.settings import Table
-
-if TYPE_CHECKING:
-    from signoff.channels.email.outbound.dkim import Signer
 
 
 def _label(text: str) -> str:
@@ -42,15 +39,3 @@ class DkimSettings(Table):
         if len({bool(self.domain), bool(self.selector), self.key is not None}) > 1:
             raise ValueError("domain, selector and key come together: set all or none")
         return self
-
-    def signer(self) -> Signer | None:
-        """Return what signs, None where nothing is to be signed.
-
-        Raises:
-            ConfigError: The key cannot be read or used.
-        """
-        if self.key is None:
-            return None
-        from signoff.channels.email.outbound.dkim import Signer  # noqa: PLC0415 -- cryptography
-
-        return Signer(self, self.key)

@@ -1,4 +1,4 @@
-"""Mail out: one SMTP connection for a batch, and a clear word for everything that can go wrong."""
+"""Sends a batch of mails over one SMTP connection, and translates every error."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_ANSWER: Final = 300
 _WANTS_LOGIN: Final = frozenset({530, 534, 535, 538})
-"""RFC 4954, section 6: it is our login that is wrong, or missing, and no recipient's doing."""
+"""Codes for a wrong or missing login, not a problem of the recipient (RFC 4954, section 6)."""
 _POLICY: Final = "4.7."
-"""RFC 3463, section 3.8: with it servers slow down clients that send too fast."""
+"""The code for clients that send too fast (RFC 3463, section 3.8)."""
 _QUOTA: Final = "5.4.5"
-"""What Gmail says when the day's quota is used up: not for ever."""
+"""Gmail's temporary error for an exhausted daily quota."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A mail and where it goes; what bounces goes back to its sender."""
+    """A mail and its recipient; bounces go to its sender."""
 
     sender: str
     recipient: str
@@ -47,13 +47,13 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong with one mail.
+    """The failure of one mail.
 
     Attributes:
-        error: `MailDeferred` when trying again is right, `MailRefused` when there is no use.
-        setting: The setting to look at, "" where it is nobody's fault of ours.
-        lost: Whether the connection is of no use any more.
-        slower: Whether the server asks for less mail, for any recipient.
+        error: `MailDeferred` if another attempt may succeed, else `MailRefused`.
+        setting: The setting to check, "" if the settings are not the cause.
+        lost: Whether the connection is unusable.
+        slower: Whether the server asks for less mail in general.
     """
 
     error: MailError
@@ -67,8 +67,8 @@ class SmtpSender:
 
     Args:
         settings: The server.
-        hostname: The name we greet it with.
-        tokens: Where tokens for the login come from, where it is not by password.
+        hostname: The name in our greeting.
+        tokens: The source of OAuth tokens, if the login does not use a password.
 
     Raises:
         ConfigError: The file of certificates cannot be read.
@@ -85,11 +85,11 @@ class SmtpSender:
     async def send(self, mails: Sequence[Envelope]) -> list[MailError | None]:
         """Send mails one after the other over one connection.
 
-        A mail that is not taken does not keep the others from it. A connection that drops is made
-        anew once for each mail; a server that cannot be reached is not tried again for the rest.
+        A refused mail does not stop the others. If the connection drops, it is opened again, once
+        for each mail. If the server cannot be reached, the remaining mails are not tried.
 
         Returns:
-            For each mail None, or a `MailDeferred` or `MailRefused` that says what went wrong.
+            For each mail None, or a `MailDeferred` or `MailRefused` with the problem.
         """
         outcomes: list[MailError | None] = []
         client = self._client()
@@ -100,7 +100,7 @@ class SmtpSender:
                     client.close()
                 outcomes.append(None if fault is None else fault.error)
                 if fault is not None and fault.setting:
-                    # It is about the server, not about this mail: the others would fare no better.
+                    # The problem is the server, not this mail, so the others would fail too.
                     log.error("smtp.unusable", setting=fault.setting, error=str(fault.error))
                     outcomes += [fault.error] * (len(mails) - len(outcomes))
                     break
@@ -114,11 +114,11 @@ class SmtpSender:
         return outcomes
 
     async def check(self) -> MailError | None:
-        """Connect and log in as for sending, and leave again; return what went wrong."""
+        """Connect and log in as for sending, disconnect, and return the problem if there is one."""
         client = self._client()
         try:
             await client.connect()
-        except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+        except Exception as error:  # noqa: BLE001 -- every error is translated here
             return self._connecting(error).error
         finally:
             await self._close(client)
@@ -130,14 +130,14 @@ class SmtpSender:
             try:
                 if fresh:
                     await client.connect()
-            except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+            except Exception as error:  # noqa: BLE001 -- every error is translated here
                 return self._connecting(error)
             try:
                 await client.sendmail(mail.sender, [mail.recipient], mail.data)
-            except Exception as error:  # noqa: BLE001 -- the border: all of it is translated
+            except Exception as error:  # noqa: BLE001 -- every error is translated here
                 fault = translate(error)
                 if fault.lost and not fresh and not last:
-                    continue  # the server had closed an idle connection
+                    continue  # the server closed an idle connection
                 return fault
             return None
         raise AssertionError("unreachable")  # pragma: no cover
@@ -162,17 +162,17 @@ class SmtpSender:
         )
 
     def _connecting(self, error: Exception) -> Fault:
-        """Translate what kept us from getting a connection that is ready for mail."""
+        """Translate an error that occurred while opening a connection."""
         fault = translate(error)
         settings = self._settings
         if self._tokens is not None and isinstance(error, smtp.SMTPAuthenticationError):
             self._tokens.forget()
         if isinstance(error, MailboxError | LedgerError):
-            # The issuer of tokens has said it, and it was asked for the mailbox's as for ours.
+            # The error of the token issuer names the mailbox's table; here it is ours.
             words = str(error).replace("[email.imap.oauth]", "[email.smtp.oauth]")
             return Fault(MailDeferred(words), "[email.smtp.oauth]", True)
         text = f"The mail server {settings.where} cannot be used: {fault.error}"
-        # Whatever the server says here, it does not say it about a recipient.
+        # At this point, no error of the server is about a recipient.
         return Fault(MailDeferred(text), fault.setting or "[email.smtp] host, port, security", True)
 
     @staticmethod
@@ -184,9 +184,9 @@ class SmtpSender:
 
 
 def translate(error: Exception) -> Fault:
-    """Return what an exception of aiosmtplib, or of the network below it, means for a mail.
+    """Translate an exception of aiosmtplib or the network into the failure of a mail.
 
-    Codes are those of RFC 5321, section 4.2.1: 4yz is for later, 5yz for ever.
+    The codes are those of RFC 5321, section 4.2.1: 4yz is temporary, 5yz is permanent.
     """
     certificate = _cause(error, ssl.SSLError)
     if certificate is not None:
@@ -208,7 +208,7 @@ def translate(error: Exception) -> Fault:
     return Fault(MailDeferred(_error_text(error)), lost=True)
 
 
-def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any of the responses
+def _by_code(error: Any) -> Fault:  # noqa: ANN401 -- any response
     code, text = int(error.code), f"the server said {error.code} {_error_text(error)}"
     said = _error_text(error)
     if code in _WANTS_LOGIN:
@@ -229,7 +229,7 @@ def _sender(error: Any) -> Fault:  # noqa: ANN401 -- aiosmtplib's
     fault = _by_code(error)
     if isinstance(fault.error, MailDeferred):
         return fault
-    # The recipient is not to blame and must not count as unreachable.
+    # The recipient is not the problem, and must not count as unreachable.
     text = f"{fault.error}; is {redact(error.sender)} an address this account may send from?"
     return Fault(MailDeferred(text), setting="[email] sender, bounces")
 
@@ -276,7 +276,7 @@ FAULTS: Final[Mapping[type[BaseException], Callable[[Any], Fault]]] = {
     OSError: _network,
     ValueError: _unsendable,
 }
-"""What each exception means; a test holds it complete for all that aiosmtplib has."""
+"""The translation of each exception; a test checks that every aiosmtplib exception is here."""
 
 
 def _error_text(error: BaseException) -> str:

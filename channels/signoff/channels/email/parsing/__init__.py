@@ -1,1 +1,1 @@
-"""From the bytes of a mail to the person's own words. Nothing is decided here."""
+"""Extracts a person's own words from the bytes of a mail. Nothing is decided here."""

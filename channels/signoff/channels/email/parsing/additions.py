@@ -1,7 +1,7 @@
-"""What mail systems write into a mail: warnings on top of it, notices and disclaimers below.
+"""Recognises what mail systems add to a mail: warnings above, notices and disclaimers below.
 
-None of it is a word of the person's, and none of it is taken out unless it is known word by word:
-a sentence that only resembles a warning may be one that a person wrote.
+The person did not write this text. It is removed only if it is known word for word: a person may
+have written a sentence that only resembles a warning.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _PROOFPOINT: Final = ("pfptbannerstart", "pfptbannerend")
 
 
 def banner_length(lines: Sequence[str], at: int) -> int:
-    """Return how many lines of a warning begin here: "CAUTION: external sender"; 0 for none."""
+    """Return the number of lines of a warning here ("CAUTION: external sender"), or 0."""
     line = lines[at]
     if _PROOFPOINT[0] in line.casefold():
         below = range(at, min(len(lines), at + _MOST_LINES))
@@ -56,7 +56,7 @@ def banner_length(lines: Sequence[str], at: int) -> int:
 
 
 def without_tag(line: str) -> str:
-    """Return a line without a tag in brackets at its beginning: "[EXTERN] ok" is "ok"."""
+    """Return a line without a tag in brackets at its beginning: "[EXTERN] ok" becomes "ok"."""
     bare = line.lstrip()
     closing = {"[": "]", "【": "】", "(": ")", "*": "*"}.get(bare[:1], "")
     end = bare.find(closing, 1, _LONGEST_TAG) if closing else -1
@@ -66,7 +66,7 @@ def without_tag(line: str) -> str:
 
 
 def notice_length(lines: Sequence[str], at: int) -> int:
-    """Return how many lines of a notice or a disclaimer begin here; 0 for none.
+    """Return the number of lines of a notice or a disclaimer here, or 0.
 
     "No virus found in this message.", "This e-mail is confidential and intended for …"
     """
@@ -83,7 +83,7 @@ def notice_length(lines: Sequence[str], at: int) -> int:
 
 
 def is_afterthought(line: str) -> bool:
-    """Say whether a line opens a postscript: "PS: only half", "P. S. only half", "追伸"."""
+    """Return whether a line opens a postscript: "PS: only half", "P. S. only half", "追伸"."""
     plain = _plain(line)[:_LONGEST_TAG]
     if plain.startswith(AFTERTHOUGHTS):
         return True
@@ -114,7 +114,7 @@ def _is_banner(line: str) -> bool:
 
 
 def _is_wrapped(line: str) -> bool:
-    """Say whether a line was broken for its length, so that the sentence goes on below."""
+    """Return whether a line was wrapped, so that the sentence continues below."""
     if len(line) not in _WRAPPED or line.rstrip(_BRACKETS + _MARKS).endswith(tuple(_ENDS)):
         return False
     return not _plain(line).endswith(BANNER_ENDS)

@@ -1,9 +1,8 @@
-"""Mail addresses in header fields (RFC 5322 section 3.4), read strictly.
+"""Parses mail addresses in header fields (RFC 5322 section 3.4) strictly.
 
-Who wrote a mail decides who approves a tool call, so a field that two readers could take for two
-addresses has none: no group syntax, no comments or encoded words inside an address, no source
-routes, no quoted local parts. Domains are compared in their ASCII form (RFC 5890), so a look-alike
-letter is another domain.
+The author of a mail decides a tool call, so an ambiguous field has no address: group syntax,
+comments or encoded words inside an address, source routes and quoted local parts are not accepted.
+Domains are compared in their ASCII form (RFC 5890), so a look-alike letter makes another domain.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ _LENGTH_OF_TOKEN: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class AddressList:
-    """The addresses of one field; not ``certain`` when the field can be read in two ways."""
+    """The addresses of one field; not ``certain`` if the field is ambiguous."""
 
     addresses: tuple[str, ...]
     certain: bool
@@ -29,7 +28,7 @@ class AddressList:
 
 @dataclass(slots=True)
 class _Entry:
-    """One element of the list while it is read: what is outside the brackets, and inside."""
+    """One element of the list during parsing: the text outside and inside the brackets."""
 
     words: list[str] = field(default_factory=list)
     angle: list[str] = field(default_factory=list)
@@ -38,13 +37,14 @@ class _Entry:
 
 
 def parse_addresses(value: str) -> AddressList:
-    """Read the addresses of a From, To or Cc field.
+    """Parse the addresses of a From, To or Cc field.
 
     Args:
-        value: The field's value, unfolded and not decoded: no encoded word becomes an address.
+        value: The field's value, unfolded but not decoded, so that an encoded word never becomes an
+            address.
 
     Returns:
-        The addresses with their domain in lower case, and whether nothing else can be read in it.
+        The addresses with their domain in lower case, and whether the field is unambiguous.
     """
     entries, certain = _split(value)
     addresses: list[str] = []
@@ -59,14 +59,14 @@ def parse_addresses(value: str) -> AddressList:
             certain = False
             continue
         addresses.append(address)
-        # "a@x.example <b@y.example>" shows one address and means another.
+        # "a@x.example <b@y.example>" displays one address and means another.
         two_faced = entry.angles and "@" in phrase and normal_address(phrase) != address
         certain = certain and entry.angles <= 1 and not entry.trailing and not two_faced
     return AddressList(tuple(addresses), certain and bool(addresses))
 
 
 def normal_address(text: str) -> str | None:
-    """Return an address with its domain in lower case and ASCII, or None where it is no plain one.
+    """Return an address with its domain in lower case and ASCII, or None if it is not plain.
 
     The local part keeps its case (RFC 5321 section 2.4).
     """
@@ -85,15 +85,15 @@ def normal_address(text: str) -> str | None:
 
 
 def plus_parts(addresses: tuple[str, ...], mailbox: str) -> tuple[str, ...]:
-    """Return the tokens of the addresses that are the mailbox with a token after a plus.
+    """Return the tokens in addresses that consist of the mailbox, a plus and a token.
 
     Args:
         addresses: Addresses as ``parse_addresses`` returns them.
         mailbox: The plain address, ``approvals@signoff.example``.
 
     Returns:
-        The tokens (26 letters of lower-case base32, RFC 4648 section 6), lower-cased because mail
-        programmes change the case of local parts, each once, in the order found.
+        The tokens (26 letters of base32, RFC 4648 section 6) in their order, without duplicates.
+        They are lower-cased, because mail programs change the case of local parts.
     """
     own_local, _, own_domain = mailbox.lower().rpartition("@")
     tokens: dict[str, None] = {}
@@ -107,10 +107,10 @@ def plus_parts(addresses: tuple[str, ...], mailbox: str) -> tuple[str, ...]:
 
 
 def _ascii_domain(domain: str) -> str:
-    """Return a domain in its ASCII form, or "" where that would be the form of another name too.
+    """Return a domain in its ASCII form, or "" if another name has the same form.
 
-    The codec folds "straße" into "strasse" and full-width letters into plain ones, which are other
-    people's domains.
+    The codec folds "straße" into "strasse" and full-width letters into ASCII letters, which are
+    other domains.
     """
     lowered = domain.lower()
     if lowered.isascii():
@@ -123,7 +123,7 @@ def _ascii_domain(domain: str) -> str:
 
 
 def _split(value: str) -> tuple[list[_Entry], bool]:
-    """Split a list at its commas; one pass, no recursion, whatever is nested in it."""
+    """Split a list at its commas, in one pass and without recursion."""
     entries = [_Entry()]
     quoted = escaped = inside = False
     comments, certain = 0, True
@@ -141,7 +141,7 @@ def _split(value: str) -> tuple[list[_Entry], bool]:
         elif mark in "()":
             certain = certain and not inside and (mark == "(" or comments > 0)
             comments = max(0, comments + (1 if mark == "(" else -1))
-            # A comment parts words like a space does: "a(x)@b" is not an address.
+            # A comment separates words as a space does: "a(x)@b" is not an address.
             entry.words.append(" ")
         elif comments:
             pass
@@ -157,7 +157,7 @@ def _split(value: str) -> tuple[list[_Entry], bool]:
             certain = certain and mark == ","
             entries.append(_Entry())
         else:
-            # A colon opens a group, whose members are not the author's one address.
+            # A colon opens a group, whose members are not a single author.
             certain = certain and mark != ":"
             entry.trailing = entry.trailing or (entry.angles > 0 and not mark.isspace())
             entry.words.append(mark)

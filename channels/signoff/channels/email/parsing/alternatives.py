@@ -1,8 +1,8 @@
-"""The text of a mail in all the forms it has, and whether they say the same.
+"""Reads all forms of a mail's text, and compares them.
 
-Of alternatives (RFC 2046, section 5.1.4) a program shows one, and nobody knows which: its author
-may have seen the page, and its next reader sees the plain text. So all that can be read are read,
-and an answer is certain only if the person's own words are the same in all of them.
+A program shows one of several alternatives (RFC 2046, section 5.1.4), and we do not know which: the
+author may have seen the HTML, and the next reader sees the plain text. So all readable forms are
+read, and an answer is certain only if the person's own words are the same in all of them.
 """
 
 import unicodedata
@@ -52,11 +52,11 @@ _LONGEST_LINK: Final = 2_000
 
 
 class Reading(NamedTuple):
-    """What the author of a mail said in it.
+    """The words of a mail's author.
 
     Attributes:
         reply: The author's own words.
-        text: The whole text that they were read from.
+        text: The whole text that contains them.
         doubt: Why it is not certain that these are the author's words, or "".
     """
 
@@ -66,23 +66,23 @@ class Reading(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """One form of the text: its lines, what it consists of, and whether that is HTML alone."""
+    """One form of the text: its lines, its parts, and whether it is only HTML."""
 
     lines: list[Line]
     parts: Sequence[Part]
     html: bool
 
     def words(self) -> str:
-        """Return all words in it, seen or not."""
+        """Return all words in it, visible or not."""
         return " ".join(map(_words, self.parts))
 
 
 class Readings(NamedTuple):
-    """The forms of a mail's text, read.
+    """The forms of a mail's text that were read.
 
     Attributes:
-        forms: How many there are.
-        read: Those that were read.
+        forms: The number of forms.
+        read: The forms that were read.
     """
 
     forms: int
@@ -100,12 +100,12 @@ def read_forms(mail: Part) -> Readings:
 def said_in(
     mail: Part, found: Readings, sent_lines: Collection[str], names: Collection[str]
 ) -> Reading:
-    """Return what the author of a mail said, in all forms of it.
+    """Return the words of a mail's author, from all its forms.
 
     Args:
         mail: The parsed mail.
-        found: Its text, as `read_forms` returns it.
-        sent_lines: Lines that we sent and that are not the person's.
+        found: The forms of its text, from `read_forms`.
+        sent_lines: Lines that we sent, which the person did not write.
         names: The words of the author's name, case-folded.
     """
     readings = found.read
@@ -123,7 +123,7 @@ def said_in(
 
 
 def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozenset[str]) -> str:
-    # Some programs write the person's name into one of the forms only.
+    # Some programs add the person's name only to one of the forms.
     answers = (one.answer.splitlines() for one in replies)
     essences = [
         essence("\n".join(line for line in answer if not is_name(line, names)))
@@ -143,14 +143,14 @@ def _doubt(replies: Sequence[Reply], readings: Sequence[_Reading], names: frozen
 
 
 def _settles(other: Reply, reading: _Reading, same: bool, unsure: str) -> bool:
-    """Say whether another form tells what could not be told: there these words are quoted."""
+    """Return whether another form resolves the doubt, because it quotes the unsure words."""
     return not other.doubt and same and essence(unsure) in essence(reading.words())
 
 
 def _forms(part: Part) -> list[list[Part]]:
-    """Return the forms of a part's text, each as the parts it consists of; the preferred one first.
+    """Return the forms of a part's text, each as a list of parts, the preferred form first.
 
-    That is the plain one, if something stands in it.
+    The preferred form is plain text, if it is not empty.
     """
     if part.attached:
         return [[]]
@@ -177,7 +177,7 @@ def _is_read(part: Part) -> bool:
 
 
 def _is_unreadable(part: Part) -> bool:
-    """Say whether a part is text that a program may show and that is not read here."""
+    """Return whether a program may show a part as text that is not read here."""
     if part.attached or part.children:
         return False
     if part.media_type in RTF:
@@ -187,7 +187,7 @@ def _is_unreadable(part: Part) -> bool:
 
 
 def _read(parts: Sequence[Part], budget: Budget) -> _Reading | None:
-    """Read one form of the text; None where nothing stands in it."""
+    """Read one form of the text; None if it is empty."""
     lines: list[Line] = []
     plain = False
     for part in parts:
@@ -207,7 +207,7 @@ def _words(part: Part) -> str:
 
 
 def _unformatted(part: Part) -> str:
-    """Return the text of a part that is no HTML."""
+    """Return the text of a part that is not HTML."""
     text = part.text()
     if part.media_type in ENRICHED:
         return text_of_enriched(text)
@@ -215,9 +215,10 @@ def _unformatted(part: Part) -> str:
 
 
 def essence(text: str) -> str:
-    """Return what a text says, in whichever form: without layout, links, and marks around words.
+    """Return a text without layout, links and marks around words, to compare forms.
 
-    What changes the sense of an answer stays: question marks, signs of numbers, currencies, emoji.
+    Marks that change the meaning of an answer stay: question marks, signs of numbers, currencies,
+    emoji.
     """
     plain = unicodedata.normalize("NFKC", "".join(_without_links(text))).casefold()
     return "".join(
@@ -239,7 +240,7 @@ def _counts(mark: str, text: str, at: int) -> bool:
 
 
 def _without_links(text: str) -> Iterator[str]:
-    """Yield a text without the addresses that programs write behind linked words."""
+    """Yield a text without the URLs that programs add after linked words."""
     at = 0
     for start, mark in enumerate(text):
         if start < at or mark not in "<[(":

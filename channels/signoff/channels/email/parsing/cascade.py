@@ -1,11 +1,11 @@
-"""Which style declarations apply to an element of an HTML mail (CSS Cascade 4, as mail needs it).
+"""Finds the style declarations of an element in an HTML mail (part of CSS Cascade 4).
 
-Mail programs differ in what they support, so there are several cascades: with no style sheet at
-all, with the rules that hold everywhere, and with those that hold under some condition as well (a
-narrow screen, dark mode, a selector that is not resolved here). What is shown in one of them and
-not in another cannot be told.
+Mail programs differ in what they support, so there are several cascades: without style sheets, with
+unconditional rules, and also with conditional rules (a narrow screen, dark mode, a selector that is
+not resolved here). If text is visible in one of them and hidden in another, its visibility is
+uncertain.
 
-The work is capped: over a cap nothing is guessed, `Cascade.exhausted` says so.
+The work is limited: above a limit nothing is guessed, and `Cascade.exhausted` is set.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +26,14 @@ _SCREENS: Final = frozenset({"all", "screen", "only"})
 
 
 class Level(IntEnum):
-    """What a mail program takes from style sheets; each level has what those below it have."""
+    """The rules that a mail program applies; each level includes the lower ones."""
 
     NONE = 0
     """Nothing."""
     CERTAIN = 1
-    """Rules without any condition."""
+    """Unconditional rules."""
     CONDITIONAL = 2
-    """Rules that hold under a condition, or for elements that are not known for certain."""
+    """Rules with a condition, or for elements that cannot be determined."""
 
 
 class Declaration(NamedTuple):
@@ -42,7 +42,7 @@ class Declaration(NamedTuple):
     Attributes:
         name: The property in lower case, without a vendor's prefix.
         value: The tokens of its value, without white space.
-        important: Whether it is marked so.
+        important: Whether it is marked as important.
     """
 
     name: str
@@ -59,16 +59,16 @@ class _Rule(NamedTuple):
 
 @dataclass(slots=True)
 class Budget:
-    """What may still be spent on the pages of one mail.
+    """The remaining budget for the HTML pages of one mail.
 
     Attributes:
         markup: Characters of HTML.
-        elements: Elements that are laid out.
+        elements: Elements to lay out.
         sheets: Characters of style sheets.
-        rules: Selectors in them.
+        rules: Selectors in the style sheets.
         steps: Comparisons of a selector with an element.
         styles: Different style attributes.
-        style: Characters in these.
+        style: Characters in style attributes.
     """
 
     markup: int = 384 * 1024
@@ -84,14 +84,14 @@ class Cascade:
     """The style sheets of a page.
 
     Args:
-        sheets: The content of its style elements.
-        wanted: The properties that are asked about; all others are left out.
-        budget: What reading it may cost.
+        sheets: The contents of its style elements.
+        wanted: The properties to read; all others are ignored.
+        budget: The budget for reading it.
 
     Attributes:
-        exhausted: Whether that was spent: what applies is not known from then on.
-        levels: The levels at which something may differ.
-        plain: Whether no rule applies to any element.
+        exhausted: Whether the budget is spent; the result is then uncertain.
+        levels: The levels at which styles may differ.
+        plain: Whether there are no rules for any element.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Cascade:
         self.levels: tuple[Level, ...] = (Level.NONE, *sorted(levels))
 
     def applied(self, path: Sequence[Names], style: str, level: Level) -> tuple[Declaration, ...]:
-        """Return the declarations for an element, those that win last.
+        """Return the declarations for an element; later ones take precedence.
 
         Args:
-            path: The names of the element, and before it those of all elements it stands in.
+            path: The names of all enclosing elements, and then those of the element.
             style: Its style attribute.
-            level: What is taken from style sheets.
+            level: The level of rules to apply.
 
         Returns:
             The same tuple for the same declarations.
@@ -152,7 +152,7 @@ class Cascade:
         nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
         for node in nodes:
             if node.type in ("qualified-rule", "at-rule"):
-                # Rules within rules (CSS Nesting) hold in some programs.
+                # Some programs apply nested rules (CSS Nesting).
                 self.exhausted = True
             if node.type != "declaration":
                 continue
@@ -199,11 +199,11 @@ class Cascade:
             elif node.type == "at-rule" and node.content is not None:
                 self._add_group(node, level, depth=depth)
             elif node.type == "at-rule" and node.lower_at_keyword == "import":
-                # What stands there is not read; Apple Mail would fetch it.
+                # The imported sheet is not read, but Apple Mail would fetch it.
                 self.exhausted = "font" not in tinycss2.serialize(node.prelude).lower()
 
     def _add_group(self, node: AtRule, level: Level, *, depth: int) -> None:
-        """Add the rules of an @media or another group; what is for other media is left out."""
+        """Add the rules of an @media or another group, except those for other media."""
         keyword = node.lower_at_keyword
         if keyword in ("font-face", "page", "keyframes", "-webkit-keyframes", "list"):
             return
@@ -217,7 +217,7 @@ class Cascade:
         if not (keyword == "media" and bare and words <= _SCREENS):
             level = Level.CONDITIONAL
         if "prefers-color-scheme" in tinycss2.serialize(node.prelude).lower():
-            # In dark mode programs choose colors of their own.
+            # In dark mode, programs choose their own colors.
             wanted, self._wanted = self._wanted, self._wanted - _COLORS
             self._add(_stylesheet(node.content), level, depth=depth + 1)
             self._wanted = wanted
@@ -255,7 +255,7 @@ def _important_last(declarations: Sequence[Declaration]) -> tuple[Declaration, .
 
 
 def _is_unset(token: Node) -> bool:
-    """Say whether a token is a variable with nothing in its place where it is not set."""
+    """Return whether a token is a variable with an empty fallback."""
     return (
         token.type == "function"
         and token.lower_name == "var"

@@ -1,7 +1,6 @@
-"""Kinds of text beside plain text and HTML that a mail may say the same in: enriched text and RTF.
+"""Reads other formats in which a mail may repeat its text: enriched text and RTF.
 
-Nobody's program shows them where the other two are there, or hardly anybody's; so of their layout
-nothing is kept but the ends of lines.
+Hardly any program shows them if plain text or HTML exists, so only their line ends are kept.
 """
 
 from typing import Final
@@ -43,7 +42,7 @@ _DEEPEST: Final = 200
 
 
 def text_of_enriched(text: str) -> str:
-    """Return enriched text (RFC 1896) as plain text; "<<" is a bracket, one line end is a space."""
+    """Return enriched text (RFC 1896) as plain text: "<<" is a bracket, one line end a space."""
     shown: list[str] = []
     hidden = 0
     pieces = text[:_LONGEST].replace("\r\n", "\n").replace("<<", "\0").split("<")
@@ -63,7 +62,7 @@ def text_of_enriched(text: str) -> str:
 
 
 def text_of_rtf(text: str) -> str | None:
-    """Return Rich Text Format as plain text; None where it is none, or over a cap."""
+    """Return Rich Text Format as plain text; None if it is invalid or exceeds a limit."""
     if not text.lstrip().startswith("{\\rtf") or len(text) > _LONGEST:
         return None
     return _Rtf().read(text[text.index("{") :])
@@ -74,13 +73,13 @@ class _Rtf:
 
     def __init__(self) -> None:
         self._shown: list[str] = []
-        # Whether the group is shown, and those around it.
+        # Whether each open group is shown, the innermost last.
         self._groups = [True]
-        # Behind a character by number stand so many for programs that do not know it.
+        # The number of fallback characters after a numbered character, for old programs.
         self._stand_ins, self._skipped = 1, 0
 
     def read(self, text: str) -> str | None:
-        """Return its text, or None where it is nested too deeply."""
+        """Return its text, or None if it is nested too deeply."""
         at = 0
         while at < len(text):
             mark = text[at]
@@ -98,7 +97,7 @@ class _Rtf:
                 self._show(mark)
             if len(self._groups) > _DEEPEST:
                 return None
-        # Emoji stand there as halves.
+        # Emoji are written as surrogate halves.
         halves = "".join(self._shown).encode("utf-16", "surrogatepass")
         return halves.decode("utf-16", "replace")
 
@@ -121,7 +120,7 @@ class _Rtf:
 
 
 def _control(text: str, at: int) -> tuple[str, str, int]:
-    """Return the control word that begins here, its number, and where it ends."""
+    """Return the control word that begins here, its number, and its end."""
     if not text[at : at + 1].isalpha():
         if text[at : at + 1] == "'":
             return "'", text[at + 1 : at + 3], at + 3

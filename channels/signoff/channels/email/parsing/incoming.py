@@ -1,4 +1,4 @@
-"""A mail as it was read, without what reads it: the parsers run in processes of their own."""
+"""The result of reading a mail, without the parsers, which run in separate processes."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from typing import Final
 from signoff.channels.email.parsing.addresses import plus_parts
 
 CUT_MARKER: Final = "──── reply above this line ────"
-"""The line in our own mails below which nothing is the person's."""
+"""The line in our mails below which the person wrote nothing."""
 
 
 class Sort(StrEnum):
-    """What an automatic mail means for a delivery."""
+    """The meaning of an automatic mail for a delivery."""
 
     RETURNED = "returned"
-    """It never arrived."""
+    """The card was not delivered."""
     DELAYED = "delayed"
-    """It is still under way."""
+    """The card is delayed."""
     AWAY = "away"
-    """It arrived; a programme has answered in the person's place."""
+    """The card was delivered, and an out-of-office reply came back."""
     OTHER = "other"
-    """Nothing: lists, receipts, complaints, tidings."""
+    """No meaning: lists, receipts, complaints, newsletters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMail:
-    """A mail, read.
+    """The result of reading a mail.
 
     Attributes:
-        message_id: Its Message-ID with the angle brackets, or "".
-        from_addresses: Every address found in every From field, domains in lower case.
-        sender: The one author, or None unless there is exactly one From field with exactly one
-            address that can be read in one way only. Not authenticated.
+        message_id: The Message-ID with angle brackets, or "".
+        from_addresses: All addresses in all From fields, with domains in lower case.
+        sender: The author if there is exactly one From field with exactly one unambiguous address,
+            else None. Not authenticated.
         subject: The decoded subject on one line.
-        date: When the sender says it was sent, in UTC; None when unreadable.
+        date: The sender's date in UTC; None if it is unreadable.
         in_reply_to: The Message-ID it answers, or "".
-        references: The Message-IDs of its thread, the eldest first.
-        recipients: Every address in To, Cc, Delivered-To, X-Original-To and Envelope-To.
-        automatic: The sign that no person wrote it, or "".
-        sort: What it means for the card it came upon, where no person wrote it.
-        returned: The Message-IDs it brings back or answers, where no person wrote it.
-        own_text: What the person wrote and is read as an answer; quoted mail and signature are cut.
-        reply: The same as it was meant to be read, with what the person quoted by hand.
-        text_as_sent: ``own_text`` before the lines that we sent are taken out of it: two copies of
-            a mail share it, whatever the card says by then.
-        doubt_as_sent: Whether that was in doubt.
-        doubt: Why it is not certain that ``own_text`` is what the person wrote, in a sentence for
-            them, or "". An answer in doubt decides nothing.
+        references: The Message-IDs of its thread, the oldest first.
+        recipients: All addresses in To, Cc, Delivered-To, X-Original-To and Envelope-To.
+        automatic: The sign that a program wrote it, or "".
+        sort: For an automatic mail: its meaning for the card.
+        returned: For an automatic mail: the Message-IDs that it returns or answers.
+        own_text: The person's text that is read as an answer, without quoted mail and signature.
+        reply: The text for people to read, including what the person quoted by hand.
+        text_as_sent: ``own_text`` before our own lines are removed. Two copies of a mail share it,
+            even if the card changes in between.
+        doubt_as_sent: Whether ``text_as_sent`` is in doubt.
+        doubt: Why it is uncertain that the person wrote ``own_text``, in a sentence for them, or
+            "". An answer in doubt decides nothing.
     """
 
     message_id: str
@@ -72,14 +72,14 @@ class IncomingMail:
 
 
 def tokens_in(recipients: Sequence[str], mailbox: str) -> tuple[str, ...]:
-    """Return the reply tokens a mail was sent to.
+    """Return the reply tokens to which a mail was sent.
 
     Args:
-        recipients: Of the mail; see `IncomingMail`.
+        recipients: The recipients of the mail; see `IncomingMail`.
         mailbox: Our plain address, such as ``approvals@signoff.example``.
 
     Returns:
         The 26-letter base32 tokens T of recipients ``approvals+T@signoff.example``, in lower case
-        and each once. They are secrets: redact them in logs.
+        and without duplicates. They are secrets: redact them in logs.
     """
     return plus_parts(tuple(recipients), mailbox)

@@ -1,9 +1,9 @@
-"""HTML mail as the lines that a reader sees, with a note where that cannot be told.
+"""Converts HTML mail to the lines that a reader sees, and marks uncertain lines.
 
-lxml reads the markup as browsers do. The text is laid out in one pass over the tree: an element
-begins a line or stands in one, and no length, width or margin has any effect, so no mail can make
-the layout large. What its author's program marks as quoted becomes one line with ">". What is over
-a cap is not read, and a line says so.
+lxml parses the markup as browsers do. The text is laid out in one pass over the tree: an element
+begins a line or is inside one. Lengths, widths and margins have no effect, so that a mail cannot
+make the layout large. A quotation by the author's program becomes one line with ">". Content above
+a limit is not read, and a line says so.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _SHOWN_BY_SOME: Final = frozenset(
         *("meter", "progress", "rp"),
     }
 )
-"""Some programs drop their text, some show it, some show it in another order."""
+"""Elements whose text some programs drop, show, or show in another order."""
 
 _BLOCKS: Final = frozenset(
     {
@@ -93,11 +93,11 @@ _ATTRIBUTION: Final = 12
 def lines_of_html(markup: str, budget: Budget | None = None) -> list[Line]:
     """Return the lines of an HTML mail as its reader sees them.
 
-    A quotation leaves a line with ">" behind, which tells what the person wrote below it from it.
+    A quotation leaves a line with ">", which separates it from the person's text below it.
 
     Args:
         markup: The HTML.
-        budget: What reading it may cost; it is spent here.
+        budget: The budget for reading it, which is reduced here.
     """
     budget = budget or Budget()
     read = markup[: max(0, budget.markup)]
@@ -114,36 +114,36 @@ def lines_of_html(markup: str, budget: Budget | None = None) -> list[Line]:
 
 
 def text_of_html(markup: str) -> str:
-    """Return the same as text, without the notes."""
+    """Return the lines as text, without the doubts."""
     return "\n".join(line.text for line in lines_of_html(markup)).strip("\n")
 
 
 def words_of_html(markup: str) -> str:
-    """Return all text in an HTML mail, quoted or not, seen or not."""
+    """Return all text in an HTML mail, quoted or not, visible or not."""
     _, tree = _parsed(markup[: Budget().markup])
     return "" if tree is None else " ".join(tree.itertext("*"))
 
 
 def _parsed(markup: str) -> tuple[etree.HTMLParser, etree._Element | None]:
-    # Without huge_tree lxml drops everything from the 256th level on.
+    # Without huge_tree, lxml drops everything from the 256th level on.
     parser = etree.HTMLParser(encoding="utf-8", remove_pis=True, huge_tree=True)
     try:
         return parser, etree.fromstring(markup.replace("\0", "").encode("utf-8", "replace"), parser)
     except (etree.LxmlError, AssertionError):
-        # There is no element in it.
+        # The document has no elements.
         return parser, None
 
 
 class _Place(NamedTuple):
-    """Where text stands.
+    """The position of text in the tree.
 
     Attributes:
-        looks: How it looks to programs of each level.
-        box: How its element stands on the page.
-        names: What selectors ask about the elements that it stands in, the innermost last.
+        looks: The look at each level of rules.
+        box: The box of its element.
+        names: The names of the enclosing elements for selectors, the innermost last.
         apart: Whether it may be quoted.
-        counter: The number of the last item, in a list with numbers.
-        skipped: Whether the element was left out.
+        counter: The number of the last item in a numbered list.
+        skipped: Whether the element is skipped.
     """
 
     looks: tuple[Look, ...]
@@ -158,7 +158,7 @@ _INLINE: Final = Box()
 
 
 class _Page:
-    """The lines that were laid out so far."""
+    """The lines of the layout so far."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
@@ -168,7 +168,7 @@ class _Page:
         self._apart = False
 
     def add(self, text: str, *, apart: bool = False, keeps_lines: bool = False) -> None:
-        """Add text to the line that was begun."""
+        """Add text to the current line."""
         self.length += len(text)
         first, *others = text.split("\n", _MOST_LINES) if keeps_lines else (text,)
         self._add(first, apart=apart)
@@ -177,31 +177,31 @@ class _Page:
             self._add(line, apart=apart)
 
     def doubt(self) -> None:
-        """Note that in this line there may be more than is read."""
+        """Mark the current line as possibly incomplete."""
         self._doubt = HIDDEN
 
     def end_line(self, *, blank: bool = False) -> None:
-        """End the line that was begun.
+        """End the current line.
 
         Args:
-            blank: Whether it is a line also where nothing is in it.
+            blank: Whether it counts as a line even if it is empty.
         """
         whole = "".join(self._parts)
         text = " ".join(whole.split())
-        # Word's blank lines have a space in them that is none.
+        # Word's blank lines contain a no-break space.
         if text or blank or self._doubt or "\N{NO-BREAK SPACE}" in whole:
             self.lines.append(Line(text, self._doubt, apart=self._apart))
         self._parts.clear()
         self._doubt, self._apart = "", False
 
     def gap(self) -> None:
-        """Leave a blank line, unless there is one."""
+        """Add a blank line, unless there is one already."""
         self.end_line()
         if self.lines and self.lines[-1].text:
             self.lines.append(Line(""))
 
     def put(self, line: Line) -> None:
-        """Add a line of its own."""
+        """Add a separate line."""
         self.end_line()
         self.lines.append(line)
 
@@ -211,9 +211,9 @@ class _Page:
 
 
 class _Walk:
-    """The elements and comments of a page, in their order.
+    """The elements and comments of a page, in document order.
 
-    ``lxml.etree.iterwalk`` takes the time of the square of the comments that stand side by side.
+    ``lxml.etree.iterwalk`` is quadratic in the number of adjacent comments.
     """
 
     def __init__(self, tree: etree._Element) -> None:
@@ -221,7 +221,7 @@ class _Walk:
         self._skips = False
 
     def skip_subtree(self) -> None:
-        """Leave out what is in the element that was begun last."""
+        """Skip the content of the element that began last."""
         self._skips = True
 
     def __iter__(self) -> Iterator[tuple[str, etree._Element]]:
@@ -248,9 +248,9 @@ class _Layout:
         self.page = _Page()
         self._budget = budget
         self._cascade = Cascade(list(_sheets(tree)), PROPERTIES, budget)
-        # The level by which it is laid out.
+        # The level that determines the layout.
         self._certain = int(Level.CERTAIN in self._cascade.levels)
-        # Beside the page there may be comments.
+        # There may be comments before and after the root element.
         for beside in (*tree.itersiblings(preceding=True), *tree.itersiblings()):
             self._doubt_comment(beside)
         self._walk = _Walk(tree)
@@ -260,7 +260,7 @@ class _Layout:
         self._judged: dict[tuple[object, ...], tuple[Look, Box]] = {}
 
     def run(self) -> bool:
-        """Lay it out, and say whether nothing ended it before its end."""
+        """Lay out the page, and return whether it was read to its end."""
         page = self.page
         for event, node in self._walk:
             self._budget.elements -= event != "end"
@@ -283,7 +283,7 @@ class _Layout:
         return True
 
     def _start(self, element: etree._Element) -> bool:
-        """Begin an element; return False where its author's words end for certain."""
+        """Begin an element; return False if the author's words certainly end here."""
         tag = element.tag.lower()
         if tag in _NEVER_SHOWN:
             return self._skip()
@@ -304,7 +304,7 @@ class _Layout:
         return self._enter(element, tag, place)
 
     def _enter(self, element: etree._Element, tag: str, place: _Place) -> bool:
-        """Begin an element that is shown."""
+        """Begin a visible element."""
         edged = place.box.edged and _is_alone(element)
         if tag == "blockquote" and (edged or self._is_cited(element)):
             return self._quote()
@@ -341,7 +341,7 @@ class _Layout:
             self._text(element.tail, self._places[-1])
 
     def _break(self, tag: str, box: Box) -> None:
-        """Begin a new line before or after an element, where it is a block."""
+        """Begin a new line before or after an element if it is a block."""
         if box.block is False or (box.block is None and tag not in _BLOCKS):
             return
         if tag in _SPACED and not box.flush:
@@ -355,10 +355,10 @@ class _Layout:
             self._text(comment.tail, self._places[-1])
 
     def _doubt_comment(self, comment: etree._Comment) -> None:
-        """Doubt what only some programs take for a comment: "<!--[if mso]>"."""
+        """Mark text that only some programs treat as a comment: "<!--[if mso]>"."""
         text = (comment.text or "")[:_LONGEST_COMMENT].lstrip()
         condition, _, inside = text.partition("]>")
-        # What supports fields is Word's: the codes of its fields, and no text.
+        # "supportFields" comments contain Word's field codes, not text.
         conditional = condition.startswith("[if") and "supportfields" not in condition.lower()
         if conditional and has_words(_without_tags(inside)):
             self.page.doubt()
@@ -373,7 +373,7 @@ class _Layout:
         return self._skip()
 
     def _is_cited(self, element: etree._Element) -> bool:
-        """Say whether a block is a quotation, and not what its author has indented."""
+        """Return whether a block is a quotation, and not the author's indented text."""
         if (element.get("type") or "").lower() == "cite" or element.get("cite"):
             return True
         self.page.end_line()
@@ -385,7 +385,7 @@ class _Layout:
         return follows_attribution(above)
 
     def _mark(self, element: etree._Element, tag: str) -> None:
-        """Add what a reader sees of an element beside its text."""
+        """Add what a reader sees of an element besides its text."""
         page, around = self.page, self._places[-1]
         if tag == "br":
             page.end_line(blank=True)
@@ -419,7 +419,7 @@ class _Layout:
         self.page.add(text, apart=place.apart, keeps_lines=look.keeps_lines)
 
     def _judge(self, element: etree._Element, path: tuple[Names, ...], place: _Place) -> _Place:
-        """Return a place with what the style of an element makes of it."""
+        """Return a place with the style of an element applied."""
         tag, style = path[-1].tag, element.get("style") or ""
         around = place.looks
         if tag == "summary" and len(path) > 1 and path[-2].tag == "details":
@@ -437,7 +437,7 @@ class _Layout:
             looks.append(judged[0])
             boxes.append(judged[1])
         if "\\" in style or "/*" in style:
-            # Programs read these differently.
+            # Programs interpret these differently.
             doubted = zip(looks, around, strict=True)
             looks = [look._replace(unsure=True, gone=before.gone) for look, before in doubted]
         if tag == "details" and element.get("open") is None:
@@ -453,10 +453,10 @@ class _Layout:
 
 
 def _sheets(tree: etree._Element) -> Iterator[str]:
-    """Yield the style sheets, each under the media it is for."""
+    """Yield the style sheets, each in its media condition."""
     for element in tree.iter("style"):
         if any(name.startswith("amp") for name in element.attrib):
-            # It hides a page only until its program runs.
+            # Such a style hides a page only until its script runs.
             continue
         text, media = element.text or "", element.get("media")
         yield f"@media {media} {{{text}}}" if media else text
@@ -466,24 +466,24 @@ def _sheets(tree: etree._Element) -> Iterator[str]:
 
 
 def _known_names(element: etree._Element, names: Names) -> frozenset[str]:
-    """Return the words in its class, id and name; GMX has a name."""
+    """Return the words in the class, id and name; GMX uses a name."""
     words = names.classes | names.ids
     named = element.get("name")
     if named:
         words |= frozenset(named[:200].lower().split())
     if any(word.startswith("x_") for word in words):
-        # Outlook puts this before the classes and ids of what it quotes.
+        # Outlook adds this prefix to the classes and ids of quoted elements.
         words = frozenset(word.removeprefix("x_") for word in words)
     return words
 
 
 def _is_warning(name: str) -> bool:
-    """Say whether a name is that of a warning that a mail system puts into a page."""
+    """Return whether a name belongs to a warning that a mail system inserted."""
     return name.startswith(("pfptbanner", "zjqcmqr"))
 
 
 def _is_alone(element: etree._Element) -> bool:
-    """Say whether a cell is alone in its row; an edge between cells belongs to a signature."""
+    """Return whether a cell is alone in its row; a line between cells belongs to a signature."""
     row = element.getparent()
     if element.tag not in _CELLS or row is None:
         return True
@@ -494,7 +494,7 @@ def _is_alone(element: etree._Element) -> bool:
 
 
 def _is_framed(element: etree._Element, tag: str, box: Box) -> bool:
-    """Say whether a block may be a quotation by its frame, or by a bar in the cell before it."""
+    """Return whether a block's frame, or a bar in the cell before it, may mark a quotation."""
     if box.framed and (box.block or tag in _BLOCKS or tag in _CELLS) and tag != "body":
         return True
     before = element.getprevious() if tag in _CELLS else None
@@ -514,5 +514,5 @@ def _without_tags(text: str) -> str:
 
 
 def _is_word(text: str) -> bool:
-    """Say whether two letters follow each other: signs of a symbol font stand alone."""
+    """Return whether two letters are adjacent; symbols of a symbol font are single."""
     return any(one.isalpha() and other.isalpha() for one, other in pairwise(text))

@@ -1,9 +1,9 @@
-"""The structure of a mail: header fields, parts, decoded text. Nothing about what it means.
+"""Parses the structure of a mail: header fields, parts and decoded text, not their meaning.
 
-A parser of our own, because the standard library's may take minutes over hostile mail: its header
-parser needed 10 s for 300 KB, and its cost for nested parts and for parameters grows with the
-square of their number. This one walks forwards, holds every cap before it descends, and repairs no
-defect by guessing: a header block with something odd in it is marked ``broken``.
+We do not use the standard library's parser, because hostile mail can keep it busy for minutes: its
+header parser needed 10 s for 300 KB, and it is quadratic in the number of nested parts and of
+parameters. This parser only moves forwards, checks every limit before it descends, and does not
+guess: it marks an irregular header block as ``broken``.
 """
 
 import binascii
@@ -40,14 +40,14 @@ _SUPERSETS: Final = {
     "shift_jis": "cp932",
     "big5": "big5hkscs",
 }
-"""What programs mean by these names (WHATWG Encoding)."""
+"""The charsets that programs mean by these names (WHATWG Encoding)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Header fields in their order, names in lower case, values unfolded and not decoded.
+    """Header fields in order: names in lower case, values unfolded but not decoded.
 
-    ``broken`` says that the block held something that two parsers may read in two ways.
+    ``broken`` says that two parsers may read the block differently.
     """
 
     fields: tuple[tuple[str, str], ...] = ()
@@ -59,7 +59,7 @@ class Headers:
 
     @property
     def repeated(self) -> str:
-        """A field that may be there once (RFC 5322, section 3.6) and is there twice, or ""."""
+        """A field that is there twice but may be there only once (RFC 5322, section 3.6), or ""."""
         return next((name for name in _SINGLE if len(self.every(name)) > 1), "")
 
     def first(self, name: str) -> str:
@@ -69,7 +69,7 @@ class Headers:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A mail or one of its parts; ``children`` are empty for anything but a multipart."""
+    """A mail or one of its parts; only a multipart has ``children``."""
 
     headers: Headers
     media_type: str
@@ -78,14 +78,14 @@ class Part:
     children: tuple["Part", ...] = ()
 
     def walk(self) -> Iterator["Part"]:
-        """Yield this part and all below it, in the order in which they stand."""
+        """Yield this part and all parts below it, in order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def attached(self) -> bool:
-        """Whether the part is a file beside the text, not the text."""
+        """Whether the part is an attached file, not text."""
         disposition, parameters = parse_parameters(self.headers.first("content-disposition"))
         # A long or foreign name comes as "filename*" or in pieces, as "name*0" (RFC 2231).
         named = any(key.partition("*")[0] == "filename" for key in parameters)
@@ -94,18 +94,18 @@ class Part:
 
     @property
     def unseen(self) -> bool:
-        """Whether it holds text outside its parts, which no mail programme shows."""
+        """Whether it contains text outside its parts, which mail programs do not show."""
         boundary = self.parameters.get("boundary", "").encode("utf-8", "replace")
         return bool(self.children) and not self.body.lstrip().startswith(b"--" + boundary)
 
     def text(self) -> str:
-        """Return the body as text, whatever its encoding says; wrong bytes become U+FFFD."""
+        """Return the body as text in any encoding; invalid bytes become U+FFFD."""
         body = _transfer_decoded(self.body, self.headers.first("content-transfer-encoding"))
         return _charset_decoded(body, self.parameters.get("charset", ""))
 
 
 def text_of_bytes(raw: bytes) -> str:
-    """Return text that nothing is known about: by its mark UTF-16, else UTF-8, else cp1252."""
+    """Decode text of unknown encoding: UTF-16 by its byte order mark, else UTF-8, else cp1252."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16", "replace")
     return _charset_decoded(raw, "").removeprefix("\ufeff")
@@ -115,13 +115,13 @@ def parse_mail(raw: bytes) -> Part:
     """Split a mail into its parts (RFC 5322, RFC 2046).
 
     Args:
-        raw: The message as it came in, with any line ends.
+        raw: The message as it was received, with any line ends.
 
     Returns:
-        The mail as a tree. Mails inside the mail (message/rfc822) stay closed.
+        The mail as a tree. Mails inside the mail (message/rfc822) are not opened.
 
     Raises:
-        MailTooLarge: Over a cap on size, header size, number of parts or depth.
+        MailTooLarge: It exceeds a limit on size, header size, number of parts or depth.
     """
     if len(raw) > LARGEST_MAIL:
         raise MailTooLarge(
@@ -131,10 +131,10 @@ def parse_mail(raw: bytes) -> Part:
 
 
 def parse_headers(raw: bytes) -> Headers:
-    """Return the header fields of a mail alone.
+    """Return only the header fields of a mail.
 
     Raises:
-        MailTooLarge: Over a cap on header size.
+        MailTooLarge: The header exceeds a size limit.
     """
     return _parse_headers(raw)[0]
 
@@ -142,7 +142,7 @@ def parse_headers(raw: bytes) -> Headers:
 def parse_parameters(value: str) -> tuple[str, dict[str, str]]:
     """Split "text/plain; charset=utf-8" into its lower-cased value and its parameters.
 
-    RFC 2045 section 5.1. Of a parameter given twice the first counts.
+    RFC 2045 section 5.1. If a parameter is given twice, the first one counts.
     """
     pieces = _outside_quotes(value)
     parameters: dict[str, str] = {}
@@ -168,14 +168,14 @@ def _parse(raw: bytes, *, depth: int, seen: list[None]) -> Part:
         for piece in _split_parts(body, b"--" + boundary.encode("utf-8", "replace")):
             children.append(_parse(piece, depth=depth + 1, seen=seen))  # noqa: PERF401 - it may raise
     if media_type == "multipart/digest":
-        # What stands in it are mails of others (RFC 2046, section 5.1.5).
+        # A digest contains mails of others (RFC 2046, section 5.1.5).
         children = [replace(one, media_type="message/rfc822", children=()) for one in children]
     plain = media_type if "/" in media_type else "text/plain"
     return Part(headers, plain, parameters, body, tuple(children))
 
 
 def _parse_headers(raw: bytes) -> tuple[Headers, int]:
-    """Read header fields up to the empty line; return them and where the body begins."""
+    """Read header fields up to the empty line; return them and the start of the body."""
     fields: list[tuple[str, list[bytes]]] = []
     broken, at = False, 0
     while at < len(raw):
@@ -189,7 +189,7 @@ def _parse_headers(raw: bytes) -> tuple[Headers, int]:
         if not line:
             at = after
             break
-        # A lone CR ends the line for some readers and not for others: a way to smuggle a From.
+        # Only some parsers treat a lone CR as a line end, which could smuggle in a From.
         broken = broken or b"\r" in line or b"\0" in line
         if line[:1] in (b" ", b"\t"):
             broken = broken or not fields
@@ -201,7 +201,7 @@ def _parse_headers(raw: bytes) -> tuple[Headers, int]:
             broken = True
             break
         at = after
-    # A second one of these on top would turn a mail that was signed with the first into another.
+    # A second field of these on top would change a mail that was signed with the first one.
     names = [name for name, _ in fields]
     broken = broken or any(names.count(name) > 1 for name in _ONCE)
     return Headers(tuple((name, _unfolded(lines)) for name, lines in fields), broken), min(
@@ -210,7 +210,7 @@ def _parse_headers(raw: bytes) -> tuple[Headers, int]:
 
 
 def _field_name(line: bytes) -> str | None:
-    """Return the name of the field on this line, or None where the line begins no field."""
+    """Return the name of the field on this line, or None if no field begins here."""
     name, colon, _ = line.partition(b":")
     name = name.rstrip(b" \t")
     valid = colon and name and all(33 <= byte <= 126 for byte in name)
@@ -228,7 +228,7 @@ def _unfolded(lines: list[bytes]) -> str:
 
 
 def _split_parts(body: bytes, delimiter: bytes) -> Iterator[bytes]:
-    """Yield what stands between the delimiter lines."""
+    """Yield the content between the delimiter lines."""
     start, at = -1, body.find(delimiter)
     while at >= 0:
         after = at + len(delimiter)
@@ -249,7 +249,7 @@ def _split_parts(body: bytes, delimiter: bytes) -> Iterator[bytes]:
 
 
 def _outside_quotes(value: str) -> list[str]:
-    """Split at the semicolons that stand outside quoted strings."""
+    """Split at the semicolons outside quoted strings."""
     pieces: list[list[str]] = [[]]
     quoted = escaped = False
     for mark in value:
@@ -275,7 +275,7 @@ def _transfer_decoded(body: bytes, encoding: str) -> bytes:
         return quopri.decodestring(body)
     if kind != "base64":
         return body
-    # Four letters make three bytes: a last group that was cut off is left out.
+    # Four letters make three bytes: an incomplete last group is dropped.
     letters = body.translate(None, b"\r\n\t =")
     try:
         return binascii.a2b_base64(letters[: len(letters) & ~3] + _last_group(letters))
@@ -293,7 +293,7 @@ def _charset_decoded(body: bytes, charset: str) -> str:
         name = codecs.lookup(charset.strip() or "utf-8").name
     except (LookupError, ValueError):
         name = "utf-8"
-    # Python also knows codecs that are no charsets, among them slow ones ("punycode").
+    # Python also has codecs that are not charsets, some of them slow ("punycode").
     if not name.startswith(_CHARSETS):
         name = "utf-8"
     if name in ("ascii", "utf-8"):
@@ -302,10 +302,10 @@ def _charset_decoded(body: bytes, charset: str) -> str:
 
 
 def _unicode(body: bytes) -> str:
-    """Decode what should be UTF-8, or else cp1252, by how much of it is valid UTF-8.
+    """Decode text as UTF-8 or cp1252, by the share of valid UTF-8 in it.
 
-    Letters of several bytes are hardly ever valid by chance, so a byte that was damaged on its way
-    is no reason to misread the others.
+    Multi-byte letters are hardly ever valid by chance, so a single damaged byte must not cause the
+    others to be misread.
     """
     try:
         return body.decode("utf-8")

@@ -1,4 +1,4 @@
-"""How a line tells that what follows it was written by somebody else.
+"""Recognises lines that introduce quoted text.
 
 Each function looks at one line and at most a few below it.
 """
@@ -38,7 +38,7 @@ _SEPARATORS: Final = tuple(SEPARATORS)
 
 
 def is_quoted(line: str) -> bool:
-    """Say whether a line is marked as quoted: behind ">", or behind initials ("AW>")."""
+    """Return whether a line is marked as quoted: with ">", or with initials ("AW>")."""
     bare = line.lstrip()
     if bare.startswith((">", "\N{FULLWIDTH GREATER-THAN SIGN}")):
         return True
@@ -47,12 +47,12 @@ def is_quoted(line: str) -> bool:
 
 
 def may_be_quoted(line: str) -> bool:
-    """Say whether a line begins with a mark by which a few programs quote, and people draw."""
+    """Return whether a line begins with a mark for quotations with which people also draw."""
     return line.lstrip().startswith(_UNUSUAL_MARKS)
 
 
 def quote_follows(lines: Sequence[str], at: int) -> bool:
-    """Say whether the next line that is not blank, within three, is quoted."""
+    """Return whether the next non-blank line, within three lines, is quoted."""
     for line in lines[at : at + 3]:
         if line.strip():
             return is_quoted(line)
@@ -60,9 +60,9 @@ def quote_follows(lines: Sequence[str], at: int) -> bool:
 
 
 def is_heading(line: str) -> bool:
-    """Say whether a line is a heading over a quoted mail: "-----Original Message-----".
+    """Return whether a line is a heading over a quoted mail: "-----Original Message-----".
 
-    What the mail says may go on behind it: "-----Original Message----- From: Ada".
+    The quoted mail may continue on the same line: "-----Original Message----- From: Ada".
     """
     short = line[:_LONGEST_LINE].strip()
     if not short:
@@ -79,20 +79,20 @@ def is_heading(line: str) -> bool:
 
 
 def is_between_rules(line: str) -> bool:
-    """Say whether something stands between rules of dashes, as headings do in any language."""
+    """Return whether a line has text between rules of dashes, like headings in any language."""
     short = line[:_LONGEST_LINE].strip()
     bare = short.strip(_DASHES + " ")
     return bool(bare) and short.startswith(_RULE) and _RULE in short[len(_RULE) + len(bare) :]
 
 
 def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
-    """Say whether a copied mail header begins here: three labels, among them the author's.
+    """Return whether a copied mail header begins here: three labels, including the author's.
 
-    Programs write the labels with a capital; "to: ada@x.example" is a value that a person gives.
+    Programs capitalize the labels; "to: ada@x.example" is a value from a person.
 
     Returns:
-        None where it may also be three values: no subject, no address of the author, and no date
-        with its time.
+        None if these may also be three values: without a subject, an address of the author, and a
+        date with a time.
     """
     line = lines[at]
     if ":" not in line and "\N{FULLWIDTH COLON}" not in line:
@@ -114,7 +114,7 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
             author = below if label in AUTHOR_LABELS else author
             dated = dated or all(_dates(_core(below)))
         else:
-            # One long list of recipients may run over two lines.
+            # A long list of recipients may continue on a second line.
             others += 1
         seen += 1
         if others > 2 or seen >= _HEADER_BLOCK_LINES:
@@ -126,7 +126,7 @@ def begins_header_block(lines: Sequence[str], at: int) -> bool | None:
 
 
 def begins_marked_mail(lines: Sequence[str], at: int) -> bool:
-    """Say whether a marked line begins a mail whose own lines are not marked.
+    """Return whether a marked line introduces a quoted mail whose lines are not marked.
 
     GroupWise writes ">>> Ada <ada@x.example> 3/2/2026 10:00 AM >>>" over it, and may fold that.
     """
@@ -154,7 +154,7 @@ def begins_marked_mail(lines: Sequence[str], at: int) -> bool:
 
 
 def after_attribution(lines: Sequence[str], at: int) -> int | None:
-    """Return the line after an attribution that begins here, or None where none does."""
+    """Return the line after an attribution that begins here, or None."""
     first = _core(lines[at]) if at < len(lines) else ""
     if not first:
         return None
@@ -173,7 +173,7 @@ def after_attribution(lines: Sequence[str], at: int) -> int | None:
 
 
 def before_attribution(line: str) -> str | None:
-    """Return what stands on a line before an attribution that begins in it, or None.
+    """Return the text on a line before an attribution that begins in it, or None.
 
     "Fine with me On Wed, Apr 4, 2012 at 3:59 PM, ada@x.example wrote:"
     """
@@ -185,7 +185,7 @@ def before_attribution(line: str) -> str | None:
 
 
 def follows_attribution(lines: Sequence[str]) -> bool:
-    """Say whether the last of these lines are an attribution, so that what is next is quoted."""
+    """Return whether the last lines are an attribution, so that the next line is quoted."""
     above = [*lines]
     while above and not above[-1].strip():
         above.pop()
@@ -202,7 +202,7 @@ def _label(line: str) -> str:
 
 
 def _header_line(line: str) -> bool | None:
-    """Say whether a whole header stands on one line: "From: Ada Sent: Monday To: Mara"."""
+    """Return whether a whole header is on one line: "From: Ada Sent: Monday To: Mara"."""
     pieces = line[:_LONGEST_LINE].replace("\N{FULLWIDTH COLON}", ":").split(":")
     if len(pieces) < 4:
         return False
@@ -221,17 +221,17 @@ def _header_line(line: str) -> bool | None:
 
 
 def _is_notes_heading(line: str) -> bool:
-    """Recognise the heading of Notes: "Ada Lovelace ---02.03.2026 10:00:15---Is this all right"."""
+    """Recognise a Notes heading: "Ada Lovelace ---02.03.2026 10:00:15---Is this all right"."""
     _, found, rest = line.partition(_NOTES)
     date, closed, _ = rest[:_LONGEST_HEADING].partition(_NOTES)
     return bool(found and closed) and _has_date(date) and date[:1].isdigit()
 
 
 def _folded_end(lines: Sequence[str], at: int, first: str, *, sure: bool) -> int | None:
-    """Return the line after an attribution that runs over several lines, or None."""
+    """Return the line after an attribution of several lines, or None."""
     text = first
     for end in range(at + 1, min(at + _ATTRIBUTION_LINES, len(lines))):
-        # An address may be folded so that its ">" stands first on a line.
+        # An address may be folded so that its ">" begins a line.
         open_address = text.count("<") > text.count(">")
         quoted = is_quoted(lines[end]) and not open_address
         if len(text) > _LONGEST_ATTRIBUTION or quoted:
@@ -245,10 +245,10 @@ def _folded_end(lines: Sequence[str], at: int, first: str, *, sure: bool) -> int
 
 
 def _goes_on(text: str, line: str, *, sure: bool) -> bool:
-    """Say whether an attribution that began as ``text`` may run on over this line."""
+    """Return whether an attribution that began with ``text`` may continue on this line."""
     core = _core(line)
     if "@" in core and _has_date(core) and _closes(core, dashed=False):
-        # It is a quoting line of its own; the line above it is the person's.
+        # This line introduces a quotation itself, so the person wrote the line above it.
         return False
     if not sure:
         return core.startswith("<") or core.rstrip(_COLONS + " ") in WROTE
@@ -258,9 +258,9 @@ def _goes_on(text: str, line: str, *, sure: bool) -> bool:
 
 
 def _core(line: str) -> str:
-    """Return a line without the dashes and stars around it, case-folded and shortened.
+    """Return a line without surrounding dashes and stars, case-folded and shortened.
 
-    Marks of direction, which Arabic and Hebrew lines are full of, go.
+    Direction marks, which are common in Arabic and Hebrew lines, are removed.
     """
     short = line[:_LONGEST_LINE]
     if not short.isascii():
@@ -274,24 +274,24 @@ _DIRECTIONS: Final = dict.fromkeys(
 
 
 def _is_dated(line: str) -> bool:
-    """Say whether a line opens like an attribution and holds a year or a time of day."""
+    """Return whether a line begins like an attribution and contains a year or a time of day."""
     return (_opens(line) or line[:1].isdigit()) and _has_date(line)
 
 
 def _opens(line: str) -> bool:
-    """Say whether a line opens like an attribution: "On", or a day of the week with a number."""
+    """Return whether a line begins like an attribution: "On", or a weekday with a number."""
     return line.startswith(OPENINGS) or (
         line.startswith(DAYS) and any(mark.isdecimal() for mark in line)
     )
 
 
 def _has_date(line: str) -> bool:
-    """Say whether a line holds a year or a time of day."""
+    """Return whether a line contains a year or a time of day."""
     return any(_dates(line))
 
 
 def _dates(line: str) -> tuple[bool, bool]:
-    """Say whether a line holds a year, and whether a time of day."""
+    """Return whether a line contains a year, and whether it contains a time of day."""
     plain = line if line.isascii() else line.translate(_DIGITS)
     runs = "".join(mark if mark.isdecimal() else " " for mark in plain).split()
     return any(len(run) == 4 and run[:2] in _CENTURIES for run in runs), any(
@@ -314,12 +314,12 @@ def _is_dated_author(line: str) -> bool:
 
 
 def _closes(text: str, *, dashed: bool) -> bool:
-    """Say whether text is "… wrote:", with a date or an address in it."""
+    """Return whether a text is "… wrote:", with a date or an address in it."""
     if not any(mark.isdigit() or mark == "@" for mark in text):
         return False
     bare = text.rstrip(_COLONS + " ")
     if not text.endswith(tuple(_COLONS)) and not dashed:
-        # Some programs forget the colon.
+        # Some programs omit the colon.
         return bare.endswith(WROTE) and ">" in text and "@" in text and _is_dated(text)
     if "@" in bare and (
         (bare.endswith(">") and _has_date(text))

@@ -1,4 +1,4 @@
-"""How mail programs announce what they quote, from `quotes.toml`."""
+"""The phrases with which mail programs introduce quotations, from `quotes.toml`."""
 
 from typing import Final
 

@@ -1,20 +1,20 @@
-"""Which lines of a mail the person wrote, and which only came along.
+"""Separates the lines that the person wrote from the other lines of a mail.
 
-Mail programs mark what they quote in dozens of ways, and no rule finds them all. So every line is
-one of three: certainly the person's, certainly not, or one of which that cannot be told. A mail
-with words of the third kind has a `Reply.doubt`, and decides nothing.
+Mail programs mark quotations in dozens of ways, and rules cannot find them all. So every line is of
+one of three kinds: certainly the person's, certainly not, or uncertain. A mail with uncertain words
+has a `Reply.doubt`, and decides nothing.
 
-- Lines behind ">" are quoted. Text between or below them is the person's (answers at the bottom).
-- "On Monday, Ada wrote:" goes; when no ">" follows, so does everything below it.
+- Lines after ">" are quoted. The person wrote the text between or below them (bottom posting).
+- "On Monday, Ada wrote:" is removed. If no ">" follows, everything below is removed, too.
 - A copied header block, a heading such as "-----Original Message-----", the heading of GroupWise,
   and our own cut marker end the person's text.
-- Below a rule across the page stands a quotation, a signature, or more of the person's text: it
-  cannot be told, unless one of the above or the person's name comes next.
-- A line right below a long quoted line is the rest of that line, wrapped on its way, or an answer.
-- A signature (below "-- ", or "Sent from my iPhone") is nobody's answer, nor is what mail systems
-  add. A postscript in it is the person's text, and of a yes or a no in it, it cannot be told.
+- Below a horizontal rule there is a quotation, a signature, or more of the person's text. This is
+  uncertain, unless one of the above or the person's name follows.
+- A line directly below a long quoted line is uncertain: it is the wrapped rest of it or an answer.
+- A signature (below "-- ", or "Sent from my iPhone") is not an answer, nor is text that mail
+  systems add. A postscript in it is the person's text, but a "yes" or "no" in it is uncertain.
 
-One pass, with a bounded look ahead of a few lines; no regular expressions.
+It takes one pass, with a bounded look-ahead of a few lines, and without regular expressions.
 """
 
 import unicodedata
@@ -74,10 +74,10 @@ class Line(NamedTuple):
     """A line of a mail.
 
     Attributes:
-        text: What certainly stands in it.
-        doubt: Why there may be more in it, for the person to read, or "".
+        text: The text that is certainly in it.
+        doubt: Why it may contain more text, in words for the person, or "".
         apart: Whether it may be part of a quotation.
-        rule: Whether it is a rule across the page.
+        rule: Whether it is a horizontal rule.
     """
 
     text: str
@@ -87,14 +87,14 @@ class Line(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a person wrote.
+    """The text that a person wrote.
 
     Attributes:
-        answer: The lines that are read as an answer: nothing quoted, no signature.
-        shown: The text as the person meant it to be read: with what they quoted to write below it,
-            and without what their program quoted.
-        doubt: Why it is not certain that this is what they wrote, for the person to read, or "".
-        unsure: The words of which it could not be told.
+        answer: The lines that are read as an answer, without quotations and signature.
+        shown: The text for people to read: with the person's own quotations, and without those of
+            their program.
+        doubt: Why it is uncertain that they wrote this, in words for the person, or "".
+        unsure: The uncertain words.
     """
 
     answer: str
@@ -122,16 +122,17 @@ def read_reply(
     sent_lines: Collection[str] = (),
     names: Collection[str] = (),
 ) -> Reply:
-    """Tell what the person wrote from what came along.
+    """Separate the person's text from the rest of a mail.
 
     Args:
         text: The text of a mail, or its lines.
-        sent_lines: Lines that we sent; where they stand unmarked they are taken out too. None of
-            them may be a line with which a person would answer.
-        names: The words of the person's name, case-folded. A line of them begins a signature.
+        sent_lines: Lines that we sent, which are removed even if they are not marked as quoted.
+            They must not contain a line with which a person would answer.
+        names: The words of the person's name, case-folded. A line with only these begins a
+            signature.
 
     Returns:
-        The person's lines, without blank ones at either end; "" when there are none.
+        The person's lines, without blank lines at either end; "" if there are none.
     """
     lines = _lines_of(text) if isinstance(text, str) else text
     ours = {_comparable(line) for line in sent_lines} - {""}
@@ -146,7 +147,7 @@ def own_text(text: str, sent_lines: Collection[str] = ()) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Say whether text says anything: a letter, a digit, or a picture that is no line of a box."""
+    """Return whether a text has content: a letter, a digit, or a symbol other than box lines."""
     if text.isascii():
         return any(map(str.isalnum, text))
     return any(
@@ -157,7 +158,7 @@ def has_words(text: str) -> bool:
 
 
 def is_name(text: str, names: frozenset[str]) -> bool:
-    """Say whether a line is the person's name or a part of it; ``names`` are its words."""
+    """Return whether a line is the person's name or a part of it; ``names`` are its words."""
     if not names or len(text) > _LONGEST_NAME:
         return False
     words = "".join(mark if mark.isalnum() else " " for mark in text.casefold()).split()
@@ -169,7 +170,7 @@ def _doubt(pieces: list[_Piece]) -> str:
 
 
 class _Telling:
-    """Tells the lines of one mail apart."""
+    """Classifies the lines of one mail."""
 
     def __init__(self, lines: Sequence[Line], ours: set[str], names: frozenset[str]) -> None:
         self._lines, self._beyond = _capped(lines)
@@ -177,7 +178,7 @@ class _Telling:
         self._ours = ours
         self._names = names
         self._quoted_length = 0
-        # What stood above: a warning, text of the person's, their name or signature.
+        # What was above: a warning, the person's text, their name, or their signature.
         self._warned = self._begun = self._named = self._signed = False
         # Whether the lines are a postscript below a signature.
         self._added = False
@@ -185,7 +186,7 @@ class _Telling:
         self._loose = False
 
     def pieces(self) -> Iterator[_Piece]:
-        """Yield the lines with what they are, up to where the person's text ends."""
+        """Yield the classified lines, up to the end of the person's text."""
         at, texts = 0, self._texts
         while at < len(texts):
             if is_quoted(texts[at]):
@@ -195,7 +196,7 @@ class _Telling:
                     if _introduces(texts[at : at + _LOOK_AHEAD]):
                         yield _Piece(_Kind.INTRODUCTION, "")
                 yield _Piece(_Kind.QUOTE, texts[at])
-                # A mark without text has no rest that could be wrapped.
+                # A mark without text cannot have a wrapped rest.
                 self._quoted_length, self._signed = len(texts[at].strip("> ")), False
                 at += 1
                 continue
@@ -223,7 +224,7 @@ class _Telling:
             yield _Piece(_Kind.TEXT, "", TOO_LONG)
 
     def _split_attribution(self, at: int) -> None:
-        """Give an attribution that begins within a line a line of its own."""
+        """Move an attribution that begins within a line to a separate line."""
         before = before_attribution(self._texts[at])
         if before:
             rest = self._texts[at][len(before) :].lstrip(" -")
@@ -232,7 +233,7 @@ class _Telling:
             self._lines.insert(at + 1, self._lines[at]._replace(text=rest))
 
     def _length_of_addition(self, at: int) -> int:
-        """Return how many lines here are a mail system's."""
+        """Return the number of lines here that a mail system added."""
         length = 0 if self._begun else banner_length(self._texts, at)
         self._warned = self._warned or length > 0
         length = length or notice_length(self._texts, at)
@@ -243,11 +244,11 @@ class _Telling:
         return is_quoted(self._texts[at]) or bool(_ends_own_text(self._texts, at))
 
     def _classified(self, at: int) -> Iterator[_Piece]:
-        """Yield what a line is that ends nothing."""
+        """Yield the class of a line that does not end the person's text."""
         line = self._lines[at]
         text = self._texts[at] if self._begun else without_tag(self._texts[at])
         if line.rule or _is_rule(text):
-            # Below a warning there is one that belongs to it.
+            # The rule below a warning belongs to the warning.
             self._loose = self._loose or self._begun or not self._warned
             self._warned, self._quoted_length = False, 0
             return
@@ -278,7 +279,7 @@ class _Telling:
             yield _Piece(_Kind.TEXT, text, HIDDEN if reordered else line.doubt)
 
     def _in_signature(self, text: str) -> _Piece:
-        """Return what a line is that stands in or below a signature."""
+        """Return the class of a line in or below a signature."""
         bare = text.strip()
         self._added = bool(bare) and (self._added or is_afterthought(bare))
         if self._added:
@@ -288,7 +289,7 @@ class _Telling:
         return _Piece(_Kind.SIGNATURE, text)
 
     def _is_wrapped(self, at: int) -> bool:
-        """Say whether a line may be the rest of the quoted one above it."""
+        """Return whether a line may be the rest of the quoted line above it."""
         between = at + 1 < len(self._texts) and is_quoted(self._texts[at + 1])
         return (
             bool(self._texts[at])
@@ -298,13 +299,13 @@ class _Telling:
 
 
 def _lines_of(text: str) -> list[Line]:
-    """Return the lines of a text; what is over the cap is the last of them."""
+    """Return the lines of a text; the last one contains everything above the limit."""
     whole = text.replace("\r\n", "\n").replace("\r", "\n")
     return [Line(line) for line in whole.split("\n", MOST_LINES)]
 
 
 def _capped(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-    """Return the lines that are read, and those that are over a cap."""
+    """Return the lines to read, and those above a limit."""
     left = LONGEST_TEXT
     for at, line in enumerate(lines[:MOST_LINES]):
         if len(line.text) > left:
@@ -315,7 +316,7 @@ def _capped(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
 
 
 def _says_more(line: Line) -> bool:
-    """Say whether there are words that nobody quotes in what is over the caps."""
+    """Return whether the text above the limits contains words that are not quoted."""
     text = line.text.strip()
     if line.doubt or not text:
         return bool(line.doubt)
@@ -325,7 +326,7 @@ def _says_more(line: Line) -> bool:
 
 
 def _introduces(quoted: list[str]) -> bool:
-    """Say whether quoted lines begin with what introduces a quotation, quoted too."""
+    """Return whether quoted lines begin with a quoted introduction of a quotation."""
     bare = [line.lstrip("> ") for line in quoted]
     return (
         is_heading(bare[0])
@@ -347,10 +348,10 @@ def _answer(pieces: list[_Piece]) -> str:
 
 
 def _shown(pieces: list[_Piece]) -> str:
-    """Put together what the person meant to be read.
+    """Assemble the text for people to read.
 
-    Who writes between quoted lines has chosen them, and so has who quotes by hand; a quotation that
-    the program introduced and put in one piece is the program's.
+    A person who writes between quoted lines, or quotes by hand, chose these lines. A single block
+    of quotation with an introduction comes from the program.
     """
     left_out = (_Kind.SIGNATURE, _Kind.UNTOLD)
     pieces = [one for one in pieces if one.kind not in left_out]
@@ -366,7 +367,7 @@ def _shown(pieces: list[_Piece]) -> str:
 
 
 def _quotations(pieces: Sequence[_Piece]) -> int:
-    """Count the runs of quoted lines with text between them."""
+    """Count the blocks of quoted lines with text between them."""
     runs, inside = 0, False
     for kind, text, _ in pieces:
         if kind is _Kind.QUOTE and not inside:
@@ -387,12 +388,12 @@ def _is_rule(text: str) -> bool:
 
 
 def _opens_signature(line: str) -> bool:
-    """Say whether a line is RFC 3676's "-- ", or a rule of long dashes, which no markup knows."""
+    """Return whether a line is RFC 3676's "-- ", or a rule of long dashes, which is not markup."""
     return line in _SIGNATURE_RULES or (bool(line) and not line.strip("—"))
 
 
 def _visible(line: str) -> str:
-    """Drop what cannot be seen at the ends of a line and would hide a mark there."""
+    """Strip invisible characters at the ends of a line, which would hide a mark there."""
     return (
         line.replace("\N{NO-BREAK SPACE}", " ")
         .strip(
@@ -407,14 +408,14 @@ def _comparable(line: str) -> str:
 
 
 def _ends_own_text(lines: list[str], at: int) -> bool | None:
-    """Say whether the person's text ends here; None where it may."""
+    """Return whether the person's text ends here; None if it is uncertain."""
     bare = lines[at].strip("-–—─_=*# \ufffd|?\t").casefold()
     if bare == _MARKER_WORDS:
         return True
     line = lines[at].strip()
     if is_heading(line):
         return True
-    # BlackBerry writes the heading without rules.
+    # BlackBerry writes the heading without dashes.
     if bare in SEPARATORS and at + 1 < len(lines) and begins_header_block(lines, at + 1):
         return True
     block = begins_header_block(lines, at)

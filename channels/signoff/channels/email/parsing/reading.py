@@ -1,7 +1,7 @@
-"""From the bytes of a mail to what somebody said in it. Nothing is decided here.
+"""Reads the bytes of a mail into an `IncomingMail`. Nothing is decided here.
 
-The sender chooses these bytes, so this module is the border: caps hold before anything is
-parsed, every step is linear, and whatever a parser may raise leaves here as ``UnreadableMail``.
+The sender chooses these bytes, so this module is the trust boundary: limits are checked before
+parsing, every step is linear, and every exception of a parser becomes ``UnreadableMail``.
 """
 
 import email.errors
@@ -36,23 +36,23 @@ _FOREIGN_ERRORS: Final = (
 
 
 SentLines = Collection[str] | Callable[[tuple[str, ...]], Collection[str]]
-"""Lines that we sent, or a function that returns them by the recipients of the mail."""
+"""Lines that we sent, or a function that returns them for the recipients of the mail."""
 
 
 def read_mail(raw: bytes, sent_lines: SentLines = ()) -> IncomingMail:
     """Read a mail.
 
     Args:
-        raw: The message as it came in.
-        sent_lines: Lines that we sent and that are not the person's, however they are quoted, or
-            what returns them by the recipients: which card a mail answers stands there. None may
-            be a line with which somebody would answer.
+        raw: The message as it was received.
+        sent_lines: Lines that we sent, which never count as the person's; or a function that
+            returns them for the recipients, which identify the card. They must not contain a line
+            with which somebody would answer.
 
     Returns:
-        What stands in it. Nothing about it is authenticated.
+        The content of the mail, not authenticated.
 
     Raises:
-        MailTooLarge: Over a cap: 1 MiB, 64 KB of headers, 8 KB a field, 50 parts, 10 deep.
+        MailTooLarge: It exceeds a limit: 1 MiB, 64 KB of headers, 8 KB a field, 50 parts, depth 10.
         UnreadableMail: It cannot be parsed.
     """
     try:
@@ -105,7 +105,7 @@ def _recipients(headers: Headers) -> tuple[str, ...]:
 
 
 def _message_ids(value: str) -> Iterator[str]:
-    """Yield what stands in angle brackets (RFC 5322 section 3.6.4), up to a sane number."""
+    """Yield a limited number of ids in angle brackets (RFC 5322 section 3.6.4)."""
     at = 0
     for _ in range(_MOST_REFERENCES):
         start = value.find("<", at)
@@ -126,7 +126,7 @@ def _date(value: str) -> datetime | None:
 
 
 def _decoded(value: str) -> str:
-    """Decode the encoded words of a subject (RFC 2047); what cannot be decoded stays as it is."""
+    """Decode the encoded words of a subject (RFC 2047); invalid ones stay unchanged."""
     try:
         text = str(email.header.make_header(email.header.decode_header(value[:_LONGEST_SUBJECT])))
     except _FOREIGN_ERRORS:
@@ -136,7 +136,7 @@ def _decoded(value: str) -> str:
 
 
 def _names(headers: Headers) -> frozenset[str]:
-    """Return the words of the author's name, as the mail gives it, and of the address."""
+    """Return the words of the author's name in the mail and of the address."""
     value = _decoded(headers.first("from"))
     name, _, address = value.rpartition("<")
     local = address.partition("@")[0]

@@ -1,7 +1,7 @@
-"""Selectors of style sheets (CSS Selectors 4), as far as what they select can be told for certain.
+"""Selectors of style sheets (CSS Selectors 4), with a note if their match is uncertain.
 
-Tags, classes, ids and the elements around are looked at. For anything else a selector counts as one
-that may select an element: then it is not certain.
+Tags, classes, ids and enclosing elements are evaluated. A selector with anything else may match an
+element, so its match is uncertain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _NEVER: Final = frozenset(
         *("selection", "placeholder", "marker", "backdrop"),
     }
 )
-"""What nothing is when a mail is opened."""
+"""States that no element has when a mail is opened."""
 
 _ALWAYS: Final = frozenset({"link", "any-link"})
 _INSERTED: Final = frozenset({"before", "after"})
@@ -26,7 +26,7 @@ _JOINTS: Final = frozenset({">", "+", "~", "||"})
 
 
 class Names(NamedTuple):
-    """What selectors ask about an element."""
+    """The properties of an element that selectors check."""
 
     tag: str
     ids: frozenset[str]
@@ -34,13 +34,13 @@ class Names(NamedTuple):
 
 
 class Compound(NamedTuple):
-    """The part of a selector that is about one element.
+    """The part of a selector for one element.
 
     Attributes:
-        child: Whether that is a child of the one that the part before is about.
-        tag: Its name, or "".
-        ids: What its id has to be.
-        classes: Which classes it needs.
+        child: Whether the element is a child of the previous part's element.
+        tag: The tag, or "".
+        ids: The ids that the element must have.
+        classes: The classes that it must have.
     """
 
     child: bool
@@ -49,7 +49,7 @@ class Compound(NamedTuple):
     classes: frozenset[str]
 
     def fits(self, names: Names) -> bool:
-        """Say whether an element is one of these, what stands around it aside."""
+        """Return whether an element matches, regardless of its enclosing elements."""
         return (
             (not self.tag or self.tag == names.tag)
             and self.ids <= names.ids
@@ -61,9 +61,9 @@ class Selector(NamedTuple):
     """A selector.
 
     Attributes:
-        compounds: Its parts, the last one about the elements that it selects.
-        certain: Whether they say all of it.
-        inserted: Whether it is about text that a sheet inserts before or after them.
+        compounds: Its parts; the last one is for the selected elements.
+        certain: Whether the parts describe the whole selector.
+        inserted: Whether it selects text that a sheet inserts before or after elements.
     """
 
     compounds: tuple[Compound, ...]
@@ -72,7 +72,7 @@ class Selector(NamedTuple):
 
     @property
     def specificity(self) -> tuple[int, int, int]:
-        """Which of several selectors wins."""
+        """The precedence among several selectors."""
         return (
             sum(len(one.ids) for one in self.compounds),
             sum(len(one.classes) for one in self.compounds),
@@ -80,12 +80,12 @@ class Selector(NamedTuple):
         )
 
     def matches_around(self, path: Sequence[Names]) -> bool:
-        """Say whether all but its last compound fit elements around another one.
+        """Return whether all compounds but the last match enclosing elements.
 
         Args:
-            path: The elements that one stands in and itself, the outermost first.
+            path: The enclosing elements and the element itself, the outermost first.
         """
-        # How many compounds were matched, by elements so far out, and by the one before exactly.
+        # The numbers of matched compounds: by all elements so far, and exactly by the previous one.
         reached, before, last = {0}, set[int](), len(self.compounds) - 1
         for names in path[:-1]:
             before = {
@@ -100,18 +100,18 @@ class Selector(NamedTuple):
 
 
 def names_of(element: etree._Element) -> Names:
-    """Return what selectors ask about an element."""
+    """Return the properties of an element that selectors check."""
     identity, classes = element.get("id"), element.get("class")
     return Names(
         element.tag.lower(),
         frozenset((identity.strip().lower(),)) if identity else frozenset(),
-        # Without a doctype, as most mail is, case is ignored.
+        # Without a doctype, as in most mail, case is ignored.
         frozenset(classes[:_LONGEST_CLASSES].lower().split()) if classes else frozenset(),
     )
 
 
 def read_selectors(tokens: Sequence[Node]) -> Iterator[Selector | None]:
-    """Yield the selectors of a list; None for one that selects nothing when a mail is opened."""
+    """Yield the selectors of a list; None for one that matches nothing in an opened mail."""
     piece: list[Node] = []
     for token in tokens:
         if token.type == "literal" and token.value == ",":
@@ -159,7 +159,7 @@ class _Reading:
         elif token.type == "ident":
             self._tag = token.lower_value
         else:
-            # Anything, or an attribute, a namespace, and what is no selector at all.
+            # A universal selector, an attribute, a namespace, or an invalid selector.
             self._tag = self._tag or "*"
             self._certain = self._certain and token.type == "literal" and token.value == "*"
 
@@ -184,5 +184,5 @@ class _Reading:
         if joint == ">":
             self._child = True
         elif joint:
-            # What stands beside an element is not looked at.
+            # Siblings are not evaluated.
             self._compounds, self._certain = [], False

@@ -1,9 +1,9 @@
-"""Whether a reader of an HTML mail sees a piece of text: judged by the styles of its elements.
+"""Judges by the styles of its elements whether a reader of an HTML mail sees a text.
 
-Text is hidden for certain by a few properties that every mail program knows. There are many more
-ways to take text from sight (the color of the paper, a font of one pixel, a box that clips, a place
-off the page, a filter), and programs differ in which of them they support. None of these has a use
-in a line that a person wrote, so such text is not judged: it cannot be told whether it is seen.
+Every mail program supports a few properties that certainly hide text. There are many more ways to
+hide text (the color of the background, a font of one pixel, a box that clips, a place off the page,
+a filter), and programs differ in their support. They have no use in a line that a person wrote, so
+the visibility of such text counts as uncertain.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,15 @@ from tinycss2.color4 import parse_color
 from signoff.channels.email.parsing.cascade import Declaration
 
 _FAINTEST: Final = 1.5
-"""Contrast between text and paper (WCAG 2, 1.4.3), from which text counts as seen."""
+"""The contrast to the background (WCAG 2, 1.4.3) from which text counts as visible."""
 
 _LONGEST_COLOR: Final = 64
 _PAGE: Final = 600.0
 _FARTHEST: Final = 50.0
-"""How many pixels text may be moved from its place; Word's lists move it by half of that."""
+"""The most pixels by which text may be moved; Word's lists move it by half of that."""
 
 _FARTHEST_ON_PAGE: Final = 1_500.0
-"""The same where the page only grows."""
+"""The same for moves that only enlarge the page."""
 
 _SMALLEST: Final = 5.0
 _PALEST: Final = 0.35
@@ -88,7 +88,7 @@ _HARMLESS: Final = {
     "inserted": frozenset({"normal", '""', "open-quote", "close-quote", "no-close-quote"}),
     "position": frozenset({"static", "relative", "sticky"}),
 }
-"""What may stand in a property that hides or reorders text with anything else in it."""
+"""The harmless values of properties whose other values hide or reorder text."""
 
 _LINED: Final = frozenset(
     {"solid", "double", "dashed", "dotted", "groove", "ridge", "inset", "outset"}
@@ -133,28 +133,28 @@ _LINK: Final[RGB] = (0.0, 0.0, 0.93)
 
 
 class Sight(Enum):
-    """Whether text is seen."""
+    """Whether text is visible."""
 
     SEEN = auto()
     UNSURE = auto()
-    """It depends on the reader's program, or cannot be told."""
+    """It depends on the reader's program, or is uncertain."""
     HIDDEN = auto()
 
 
 class Look(NamedTuple):
-    """How the text in an element looks; elements inside get it from there.
+    """The look of the text in an element, which inner elements inherit.
 
     Attributes:
-        color: Of the text.
-        paper: The color behind it.
+        color: The color of the text.
+        paper: The background color.
         link: The color of links.
-        size: Of the letters, in pixels.
-        opacity: From 0 to 1.
-        visible: By the property `visibility`.
-        unsure: Whether something may take it from sight.
-        gone: Whether something hides it for certain.
-        keeps_lines: Whether line ends in it are shown.
-        symbols: Whether its font shows signs in the place of letters.
+        size: The font size in pixels.
+        opacity: The opacity, from 0 to 1.
+        visible: Whether `visibility` shows it.
+        unsure: Whether something may hide it.
+        gone: Whether something certainly hides it.
+        keeps_lines: Whether its line ends are preserved.
+        symbols: Whether its font shows symbols instead of letters.
     """
 
     color: RGB = _BLACK
@@ -170,7 +170,7 @@ class Look(NamedTuple):
 
     @property
     def sight(self) -> Sight:
-        """Whether text in the element is seen."""
+        """Whether text in the element is visible."""
         if self.gone or self.visible is Sight.HIDDEN:
             return Sight.HIDDEN
         faint = self.size < _SMALLEST or self.opacity < _PALEST
@@ -180,16 +180,16 @@ class Look(NamedTuple):
 
 
 class Box(NamedTuple):
-    """How an element stands on the page.
+    """The box of an element on the page.
 
     Attributes:
-        block: Whether it begins a line; None by its tag.
-        flush: Whether it has no space above and below.
-        edged: Whether it has a line at its left or right side, and not around it.
-        framed: Whether it is set in, with lines around it or on paper of its own.
-        inserts: Whether a style sheet puts words into it.
-        topped: Whether it has a line above it, and not around it.
-        bottomed: The same below it.
+        block: Whether it begins a line; None if its tag decides.
+        flush: Whether it lacks space above and below.
+        edged: Whether it has a border at its left or right side, but not around it.
+        framed: Whether it is indented, with a border or a background of its own.
+        inserts: Whether a style sheet inserts words into it.
+        topped: Whether it has a border at its top, but not around it.
+        bottomed: Whether it has a border at its bottom, but not around it.
     """
 
     block: bool | None = None
@@ -202,10 +202,10 @@ class Box(NamedTuple):
 
 
 STYLED_TAGS: Final = _SMALLER_TAGS | _STRUCK_TAGS | {"mark", "pre", "listing", "details", "summary"}
-"""Elements with a look of their own."""
+"""Elements with their own look."""
 
 Hints = tuple[tuple[str, str], ...]
-"""Attributes of an element that say how it looks."""
+"""The attributes of an element that affect its look."""
 
 _HINTS: Final = (
     *("color", "size", "face", "bgcolor", "background", "hidden", "popover"),
@@ -214,7 +214,7 @@ _HINTS: Final = (
 
 
 def hints_of(element: etree._Element) -> Hints:
-    """Return what the attributes of an element say about its look."""
+    """Return the attributes of an element that affect its look."""
     given = element.attrib
     return tuple((name, given[name]) for name in _HINTS if name in given) if given else ()
 
@@ -222,13 +222,13 @@ def hints_of(element: etree._Element) -> Hints:
 def look_of(
     tag: str, hints: Hints, declarations: Sequence[Declaration], around: Look
 ) -> tuple[Look, Box]:
-    """Return how an element looks, and how it stands on the page.
+    """Return the look and the box of an element.
 
     Args:
-        tag: Its name.
-        hints: What its attributes say.
-        declarations: Its style, what wins last.
-        around: How the element that it stands in looks.
+        tag: The tag.
+        hints: Its attributes that affect the look.
+        declarations: Its style; later declarations take precedence.
+        around: The look of the enclosing element.
     """
     judged = _Judgement(around)
     judged.hints(tag, dict(hints))
@@ -245,7 +245,7 @@ class _Judgement:
         self._color, self._paper, self._link = around.color, around.paper, around.link
         self._size, self._opacity, self._visible = around.size, around.opacity, around.visible
         self._unsure = around.unsure
-        # By `display`, by the attribute of this name, and by a line through it.
+        # By `display`, by the attribute `hidden`, and by strike-through.
         self._undisplayed = self._hidden = self._struck = False
         self._keeps_lines, self._symbols = around.keeps_lines, around.symbols
         self._block: bool | None = None
@@ -257,7 +257,7 @@ class _Judgement:
         self._wide = dict.fromkeys(_SIDES, True)
 
     def look(self) -> Look:
-        """Return how its text looks."""
+        """Return the look of its text."""
         clipped = self._clips and (self._sized or (self._narrow and self._nowrap))
         moved = self._indent + self._inset
         outdented = not -_FARTHEST <= moved <= _FARTHEST_ON_PAGE
@@ -275,7 +275,7 @@ class _Judgement:
         )
 
     def box(self) -> Box:
-        """Return how it stands on the page."""
+        """Return its box."""
         top, right, bottom, left = (self._lined[side] and self._wide[side] for side in _SIDES)
         return Box(
             self._block,
@@ -292,7 +292,7 @@ class _Judgement:
         )
 
     def hints(self, tag: str, given: Mapping[str, str]) -> None:
-        """Read what a tag and its attributes say about looks."""
+        """Apply a tag and its attributes."""
         if tag in _SMALLER_TAGS:
             self._size = self._size * _SMALLER
         elif tag in ("pre", "listing"):
@@ -321,7 +321,7 @@ class _Judgement:
         """Read a declaration."""
         words = [_word(one) for one in value]
         if any(word == "var(" for word in words):
-            # What it stands for is set elsewhere.
+            # The value of the variable is set elsewhere.
             self._doubt()
             return
         harmless = _HARMLESS.get(name)
@@ -349,12 +349,12 @@ class _Judgement:
         elif words[0] in _DISPLAYS and not self._hidden:
             self._undisplayed, self._block = False, words[0] in _BLOCKS
         else:
-            # An unknown value, or one that not every program puts above the attribute `hidden`.
+            # An unknown value, or one that only some programs prefer to the attribute `hidden`.
             self._undisplayed = self._hidden = False
             self._doubt()
 
     def visibility(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `visibility`, which what stands inside may take back."""
+        """Read `visibility`, which inner elements may override."""
         known = {"visible": Sight.SEEN, "hidden": Sight.HIDDEN, "collapse": Sight.HIDDEN}
         if words[0] in known:
             self._visible = known[words[0]]
@@ -378,7 +378,7 @@ class _Judgement:
             self._doubt()
 
     def color(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `color`, also that of outlined letters."""
+        """Read `color`, and the color of outlined letters."""
         if len(words) == 1 and words[0] in _GLOBAL:
             self._color = self._around.color if words[0] != "initial" else _BLACK
             return
@@ -389,7 +389,7 @@ class _Judgement:
             self._doubt()
 
     def background(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read a background; what a picture shows is not known."""
+        """Read a background; the content of an image is not known."""
         for token, word in zip(value, words, strict=True):
             color = _color(token, self._around.paper)
             if color is not None:
@@ -422,12 +422,12 @@ class _Judgement:
             self._doubt()
 
     def font_family(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `font-family`: its first one."""
+        """Read the first font of `font-family`."""
         first = next((one.value for one in value if one.type in ("ident", "string")), "")
         self._symbols = str(first).lower().startswith(_SYMBOL_FONTS)
 
     def line_height(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `line-height`; lines without height stand on each other."""
+        """Read `line-height`; lines without height overlap."""
         token = value[0]
         amount = _number(token) if token.type == "number" else None
         height = amount * self._size if amount is not None else _length(token, self._size)
@@ -461,11 +461,11 @@ class _Judgement:
             self._doubt()
 
     def shadow(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `box-shadow`, which may draw a line at a side."""
+        """Read `box-shadow`, which may draw a border at a side."""
         self._shadowed = any(word not in _GLOBAL for word in words)
 
     def offset(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read how far it is moved from its place."""
+        """Read the distance by which it is moved."""
         for token, word in zip(value, words, strict=True):
             length = _distance(token, self._size)
             if word.endswith("(") or (length is not None and abs(length) > _FARTHEST):
@@ -478,7 +478,7 @@ class _Judgement:
             self._nowrap = words[0] in ("nowrap", "pre")
 
     def decoration(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `text-decoration`: what is struck out is not said."""
+        """Read `text-decoration`; struck-through text does not count."""
         self._struck = "line-through" in words
 
     def overflow(self, value: Sequence[Node], words: list[str]) -> None:
@@ -500,7 +500,7 @@ class _Judgement:
             self._sized = self._sized or (length is not None and length < 40)
 
     def all(self, value: Sequence[Node], words: list[str]) -> None:
-        """Read `all`, which undoes what the element got from around it."""
+        """Read `all`, which resets inherited properties."""
         if words[0] in ("initial", "revert"):
             self._doubt()
 
@@ -526,7 +526,7 @@ class _Judgement:
         for at, place in enumerate(_SIDES):
             if side and _SIDE_NAMES[side] != place:
                 continue
-            # The values for all sides are given as one to four of them.
+            # A property for all sides has one to four values.
             each = kind and not side
             if kind != "width":
                 told = [words[_PLACES[len(words) - 1][at]]] if each and len(words) < 5 else words
@@ -545,7 +545,7 @@ class _Judgement:
         self._symbols = given.get("face", "").strip().lower().startswith(_SYMBOL_FONTS)
 
     def _legacy_color(self, value: str, known: RGB) -> RGB:
-        """Return the color that an attribute names, or the one known where it names none."""
+        """Return the color in an attribute, or the known color if it is invalid."""
         value = value[:_LONGEST_COLOR].strip()
         color = _color(value, self._around.paper) or _color(f"#{value}", self._around.paper)
         if color is None and value and value.lower() not in ("transparent", "inherit"):
@@ -586,11 +586,11 @@ _HANDLERS: Final[dict[str, Callable[[_Judgement, Sequence[Node], list[str]], Non
 }
 
 PROPERTIES: Final = frozenset(_HARMLESS) | _BORDERS | _MARGINS | frozenset(_HANDLERS)
-"""The properties that are looked at."""
+"""The properties that are read."""
 
 
 def _word(token: Node) -> str:
-    """Return a token as a word to compare: "none", "rgb(", "12px", '""'."""
+    """Return a token as a word for comparison: "none", "rgb(", "12px", '""'."""
     kind = token.type
     if kind == "ident":
         return str(token.lower_value)
@@ -602,24 +602,24 @@ def _word(token: Node) -> str:
 
 
 def _is_ornament(token: Node) -> bool:
-    """Say whether a token is a string without a letter or a digit."""
+    """Return whether a token is a string without letters and digits."""
     return token.type == "string" and not any(map(str.isalnum, token.value))
 
 
 def _number(token: Node) -> float | None:
-    """Return a number, or a percentage as a part of one."""
+    """Return a number, or a percentage as a fraction."""
     if token.type == "percentage":
         return float(token.value) / 100
     return float(token.value) if token.type == "number" else None
 
 
 def _distance(token: Node, size: float) -> float | None:
-    """Return a length that is measured by the page where it is a percentage."""
+    """Return a length in pixels; a percentage is relative to the page."""
     return _length(token, _PAGE if token.type == "percentage" else size)
 
 
 def _length(token: Node, size: float) -> float | None:
-    """Return a length in pixels, for letters of this size; None for what is no plain length."""
+    """Return a length in pixels for a font size; None if it is not a simple length."""
     kind = token.type
     if kind == "number":
         return float(token.value)
@@ -633,7 +633,7 @@ def _length(token: Node, size: float) -> float | None:
 
 
 def _color(value: str | Node, paper: RGB) -> RGB | None:
-    """Return a color on paper of another one; None for what is no color."""
+    """Return a color on a background color; None if it is not a color."""
     name = value if isinstance(value, str) else getattr(value, "lower_value", "")
     try:
         found = parse_color(_SYSTEM_COLORS.get(str(name).lower(), value))

@@ -90,7 +90,7 @@ class SignInFirst(Exception):
 
 
 class NotFound(Exception):
-    """There is no such page, or it is not for the visitor; the two are not told apart."""
+    """There is no such page, or the visitor may not see it. The response is the same."""
 
 
 class AuthContext:
@@ -131,12 +131,14 @@ class AuthContext:
         """
         name = request.cookies.get(self.cookie, "")
         session = await self.sessions.find(name, used=used and LIVE not in request.headers)
-        person = self._decisions.directory.get(session.person) if session is not None else None
-        if session is None or person is None:
+        if session is None:
             raise SignInFirst
-        # Every page says who is away by now, and what is frozen.
+        # Pages show who is away now, and what is frozen.
         await self._decisions.roster.refresh()
-        return Visit(request, session, person, notifies=self.settings.notifies is not None)
+        person = self._decisions.directory.get(session.person)
+        if person is None:
+            raise SignInFirst
+        return Visit(request, session, person, notifies=self.settings.push is not None)
 
     async def sent(self, request: Request) -> tuple[Visit, dict[str, str]]:
         """Return the visit of a request, and the fields of the form that it has sent.
@@ -180,7 +182,7 @@ class AuthContext:
     ) -> tuple[Visit, int, str]:
         """Take what `needs_code` asks for; return a status and why it is not taken.
 
-        The session then has another name: its cookie goes out with whatever is answered.
+        The session then has another name, which the response sets as its cookie.
 
         Raises:
             SignInFirst: The session has ended meanwhile.
@@ -225,7 +227,7 @@ class AuthContext:
     ) -> None:
         """Begin a session in the browser of a request, under a new name; see `Sessions.begin`.
 
-        The one that the browser had ends. The cookie goes out with whatever is answered.
+        The earlier session of the browser ends. The response sets the cookie.
 
         Raises:
             Conflict: What `also` needs was changed by somebody else.
@@ -242,7 +244,7 @@ class AuthContext:
         setattr(request.state, _WAY, how.value)
 
     async def evidence(self, visit: Visit) -> dict[str, JsonValue]:
-        """Return what the audit keeps of who somebody is, beside what they do."""
+        """Return how a person has signed in, for the audit."""
         session = visit.session
         fresh = await self.sessions.is_fresh(session)
         factor: dict[str, JsonValue] = {"second_factor": session.factor} if fresh else {}
@@ -274,7 +276,7 @@ class AuthContext:
     def keep(
         self, answer: Response, name: str, *, cookie: str = "", lasts: timedelta | None = None
     ) -> None:
-        """Give the browser the name of its session, or another cookie for so long."""
+        """Set the cookie of the session, or another cookie that lasts for a time."""
         answer.set_cookie(
             cookie or self.cookie,
             name,
@@ -286,7 +288,7 @@ class AuthContext:
         )
 
     def forget(self, answer: Response) -> None:
-        """Take the name of its session from the browser."""
+        """Delete the cookie of the session."""
         answer.delete_cookie(
             self.cookie,
             path="/",
@@ -296,7 +298,7 @@ class AuthContext:
         )
 
     def guarded(self, handler: Handler) -> Handler:
-        """Return a handler whose errors are pages, and that hands out the names of sessions."""
+        """Return a handler that shows errors as pages and sets the cookies of sessions."""
 
         async def with_pages(request: Request) -> Response:
             answer = await _answered(handler, request)
@@ -315,7 +317,7 @@ async def _answered(handler: Handler, request: Request) -> Response:
         return await handler(request)
     except SignInFirst:
         if LIVE in request.headers:
-            # What came instead of it would be put into the page.
+            # The script would put the page of a redirect into the open one.
             return page("message", status=401, title="Signed out", text="Sign in again.")
         return go(f"{ROOT}/sign-in?next={_shown(request)}")
     except NotFound:
@@ -341,7 +343,7 @@ async def _answered(handler: Handler, request: Request) -> Response:
 def _shown(request: Request) -> str:
     """Return the path of the page that a request shows, or whose form it has sent.
 
-    What a form would have done is not done after the sign-in: it is shown again.
+    A form is not sent again after the sign-in; its page is shown.
     """
     if request.method in {"GET", "HEAD"}:
         return own_path(request.url.path)

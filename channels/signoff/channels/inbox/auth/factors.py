@@ -170,7 +170,7 @@ class Factors:
         whose = person.id if person is not None else ""
         found = await _find(self._ledger, whose)
         secret = self._unseal(whose, found)
-        step = self._step_of(secret, code, await self._ledger.now())
+        step = self.step_of(secret, code, await self._ledger.now())
         if person is None or found is None or step <= found.last:
             return False
         try:
@@ -180,7 +180,7 @@ class Factors:
         return True
 
     @staticmethod
-    def _step_of(secret: str, code: str, now: datetime) -> int:
+    def step_of(secret: str, code: str, now: datetime) -> int:
         """Return the time step that a code belongs to, 0 if to none of those around now."""
         typed = "".join(code.split())
         if len(typed) != _DIGITS or not (typed.isascii() and typed.isdigit()):

@@ -1,8 +1,8 @@
 """The sign-in of a company: OpenID Connect, by authorization code with PKCE.
 
-What has to come back with the code is bound to the browser by a cookie: the state's record has the
-cookie's hash, and verifier (RFC 7636) and nonce are made from the cookie and the state. So nobody
-signs somebody else's browser in, and a code or an ID token that was overheard is worth nothing.
+A cookie binds the sign-in to the browser: the state's record has the cookie's hash, and verifier
+(RFC 7636) and nonce are made from the cookie and the state. So nobody can sign in another person's
+browser, and an intercepted code or ID token is useless.
 
 Authlib checks the claims and makes the challenge; its Starlette integration (1.7) is not used:
 
@@ -11,8 +11,8 @@ Authlib checks the claims and makes the challenge; its Starlette integration (1.
 - It checks neither the audience nor RFC 9207's issuer, and accepts the algorithms that the document
   names. It goes by this machine's clock, keeps state, nonce and verifier in the session for an
   hour, lets two callbacks use one state, and reads answers of any length.
-- Each of these would be a method of ours over its private ones, so the code would not be shorter.
-  On httpx it is deprecated: it wants another HTTP library beside the one of everything else.
+- To change each of these, Signoff would override a private method, so the code would not be
+  shorter. Its support of httpx is deprecated, and all other parts of Signoff use httpx.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LASTS: Final = timedelta(minutes=10)
 
 _KNOWN: Final = timedelta(hours=1)
 _KEYS_AGAIN: Final = timedelta(seconds=30)
-"""How often keys are fetched anew because a token names one that is not known."""
+"""How soon keys are fetched again because a token names an unknown one."""
 
 _SKEW: Final = 60
 """Seconds that the clocks of provider and ledger may differ."""
@@ -79,7 +79,7 @@ class Known:
 
     Attributes:
         about: Its metadata (OpenID Connect Discovery 1.0).
-        keys: With which it signs.
+        keys: The keys that it signs with.
         at: When they were fetched (UTC).
     """
 
@@ -93,7 +93,7 @@ class SignedIn:
     """Somebody who has signed in at the provider.
 
     Attributes:
-        address: Of the person, as the provider has verified it.
+        address: The email address of the person, which the provider has verified.
         to: The path to go on to.
     """
 
@@ -105,9 +105,9 @@ class OpenId:
     """Signs people in at one provider.
 
     Args:
-        ledger: Keeps what was begun.
+        ledger: Keeps the sign-ins that have begun.
         settings: The provider.
-        url: Of the page.
+        url: The address of the page.
 
     Attributes:
         back: The address that the provider sends people back to.
@@ -124,10 +124,10 @@ class OpenId:
 
         Args:
             to: The path to go on to in the end.
-            secret: What the browser has in a cookie.
+            secret: The cookie of the browser.
 
         Raises:
-            SignInError: The provider cannot be asked how.
+            SignInError: The metadata of the provider cannot be read.
         """
         about = (await self.known()).about
         state = secrets.token_urlsafe(32)
@@ -151,14 +151,14 @@ class OpenId:
         return f"{place}{'&' if urlsplit(place).query else '?'}{urlencode(query)}"
 
     async def finish(self, answer: Mapping[str, str], secret: str) -> SignedIn:
-        """Return who has signed in, from what the browser was sent back with.
+        """Return who has signed in, from the parameters that the browser brings back.
 
         Args:
             answer: The parameters of the callback (OpenID Connect Core 1.0, section 3.1.2.5).
-            secret: What the browser has in a cookie.
+            secret: The cookie of the browser.
 
         Raises:
-            SignInError: Nobody has; the message says why.
+            SignInError: Nobody has signed in; the message says why.
         """
         state = answer.get("state", "")
         record = await self._ledger.raw(_key(state)) if state else None
@@ -173,7 +173,7 @@ class OpenId:
             await self._ledger.commit_all([used])
             raise SignInError(_error_text(answer["error"]))
         try:
-            # A code is shown to the provider once, also when that fails.
+            # A code is sent to the provider once, even if that fails.
             await self._ledger.commit(used)
         except Conflict as error:
             raise SignInError("This sign-in was used already. Begin anew.") from error
@@ -185,7 +185,7 @@ class OpenId:
         return SignedIn(address=address, to=str(data["to"]))
 
     async def known(self, *, anew: bool = False) -> Known:
-        """Return what is known of the provider, which is asked again from time to time.
+        """Return the metadata and keys of the provider, which are read again every hour.
 
         Raises:
             SignInError: It cannot be asked, or its answer cannot be used.
@@ -211,7 +211,7 @@ class OpenId:
         return self._known
 
     def _require_issuer(self, known: Known, answer: Mapping[str, str]) -> None:
-        """Refuse what another provider has sent (RFC 9207)."""
+        """Refuse the response of another provider (RFC 9207)."""
         says = known.about.get("authorization_response_iss_parameter_supported") is True
         if answer.get("iss", self._settings.issuer if not says else "") != self._settings.issuer:
             raise SignInError("This answer does not come from your company's sign-in. Begin anew.")
@@ -228,14 +228,14 @@ class OpenId:
         ways = known.about.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         auth = None
         if secret and "client_secret_basic" in ways:
-            # RFC 6749, section 2.3.1: both are encoded as in a form before.
+            # RFC 6749, section 2.3.1: both are form-encoded first.
             auth = httpx.BasicAuth(quote(client, safe=""), quote(secret, safe=""))
         else:
             form |= {"client_id": client} | ({"client_secret": secret} if secret else {})
         return await _ask("POST", str(known.about["token_endpoint"]), data=form, auth=auth)
 
     async def _claims(self, token: Mapping[str, Any], *, nonce: str) -> dict[str, Any]:
-        """Return what the ID token says, once it is proven (OpenID Connect Core 1.0, 3.1.3.7)."""
+        """Return the claims of the ID token, verified (OpenID Connect Core 1.0, 3.1.3.7)."""
         known, now = await self.known(), await self._ledger.now()
         try:
             try:
@@ -243,7 +243,7 @@ class OpenId:
             except (JoseError, ValueError):
                 if now < known.at + _KEYS_AGAIN:
                     raise
-                # It may be signed with a key that is new.
+                # A new key may have signed it.
                 found = self._decoded(await self.known(anew=True), token)
             claims = CodeIDToken(
                 found.claims,
@@ -278,8 +278,8 @@ class OpenId:
     ) -> str:
         """Return the address that the provider has verified.
 
-        Address and verification are of one source, the ID token or else userinfo: what one of them
-        says of the address that it means says nothing of another one.
+        The address and its verification come from one source, the ID token or else userinfo:
+        neither of them verifies an address that only the other one has.
         """
         place = str(known.about.get("userinfo_endpoint", ""))
         if "email" not in claims and place:
@@ -343,7 +343,7 @@ async def _ask(
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Return how certificates are checked: to read all authorities takes a while."""
+    """Return how certificates are checked. It is cached: reading all authorities takes a while."""
     return httpx.create_ssl_context()
 
 
@@ -360,7 +360,7 @@ def _signs(key: Mapping[str, Any]) -> bool:
 def _error_text(code: str) -> str:
     if code == "access_denied":
         return "Your company's sign-in has not let you in, or you have left it."
-    # A word of theirs, which is shown as text; what may be markup is none.
+    # The provider chose this word: it is shown as text, without what could be markup.
     plain = "".join(one for one in code[:60] if one.isascii() and (one.isalnum() or one in "_ -"))
     return f"Your company's sign-in says {plain!r}. Begin anew, or ask your Signoff administrator."
 

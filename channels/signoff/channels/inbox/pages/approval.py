@@ -18,7 +18,7 @@ from signoff.channels.inbox.auth.context import NotFound, Pages, Route, Visit
 from signoff.channels.inbox.pages.fields import controls
 from signoff.channels.inbox.pages.history import history_of
 from signoff.channels.inbox.pages.rows import OUTCOMES, QUIET
-from signoff.channels.inbox.pages.views import Stage, View, may_see, view
+from signoff.channels.inbox.pages.views import Mode, View, may_see, view
 from signoff.channels.inbox.templating import Live
 from signoff.channels.words.messages import moment
 from signoff.core.approvals.approval import Approval, State
@@ -35,13 +35,13 @@ _SPANS: Final = tuple(timedelta(hours=one) for one in (1, 4, 24, 48, 168))
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A form that was sent and not taken: it is shown again as it was.
+    """A form that was refused, which is shown again with the same values.
 
     Attributes:
-        move: What was wanted.
-        form: What was sent.
-        alert: Why it was not done.
-        problems: What is wrong at single fields, by their names.
+        move: The move of the form.
+        form: The values that were sent.
+        alert: Why it was refused.
+        problems: The errors of fields, by their names.
     """
 
     move: str = ""
@@ -63,10 +63,10 @@ class ApprovalPages(Pages):
         return await self.shown(visit, await self.of_path(visit))
 
     async def of_path(self, visit: Visit) -> Approval:
-        """Return the approval of the path, if it is one that this person may see.
+        """Return the approval of the path, if this person may see it.
 
         Raises:
-            NotFound: It is not, or there is none.
+            NotFound: There is none, or this person may not see it.
         """
         try:
             approval = await self._ledger.approval(str(visit.request.path_params["approval_id"]))
@@ -79,7 +79,7 @@ class ApprovalPages(Pages):
     async def shown(
         self, visit: Visit, approval: Approval, *, status: int = 200, tried: Tried | None = None
     ) -> Response:
-        """Show an approval as it stands at this moment, and what was tried in vain."""
+        """Show an approval in its present state, with the form that was refused."""
         try:
             approval, run, now = await self._ledger.current(approval.id)
         except (ApprovalNotFound, RunNotFound, RecordUnreadable) as error:
@@ -89,7 +89,7 @@ class ApprovalPages(Pages):
             self._decisions.directory,
             self._decisions.roster.rotations.known,
         )
-        # As an answer would be judged now, whether or not a timer has run.
+        # The state by which an answer would be judged now, even if no timer has run yet.
         moved = advance(approval, directory, now=now, rotations=rotations)[0]
         here = moved if moved.state is State.PENDING else approval
         shape = view(here, person, directory, now)
@@ -101,7 +101,7 @@ class ApprovalPages(Pages):
             status=status,
             once=secrets.token_urlsafe(12),
             view=shape,
-            Stage=Stage,
+            Mode=Mode,
             history=history_of(here, run, events, person, directory, now=now, rotations=rotations),
             now=now,
             state=_state(here, shape, now, zone),
@@ -123,12 +123,12 @@ class ApprovalPages(Pages):
             ask_code=await self._auth.needs_code(visit, strict=here.in_two_steps),
             tried=tried,
             alert=tried.alert,
-            # What was sent and not taken would be gone with all of it.
+            # To reload the whole page would lose the values of a refused form.
             live=Live("state" if tried.move else "whole", now, about=here.id),
         )
 
     async def _offered(self, visit: Visit, approval: Approval) -> tuple[Similar, Seen | None]:
-        """Return what the visitor has decided before, and how far a grant would go by that."""
+        """Return the earlier similar decisions of the visitor, and the bounds of a grant."""
         person = visit.person.id
         (similar,) = await count_similar(self._ledger, [(person, approval)])
         rules = approval.terms.grants if approval.terms is not None else None
@@ -139,11 +139,11 @@ class ApprovalPages(Pages):
 
 @dataclass(frozen=True, slots=True)
 class GrantForm:
-    """What the form of a grant begins with.
+    """The initial values of the form of a grant.
 
     Attributes:
-        found: What the reader has approved that the grant would have covered, in a sentence; "" for
-            nothing.
+        found: A sentence about the approved requests that the grant would have covered, "" if there
+            are none.
         uses: How many calls it covers.
         most: Names of arguments with the largest values that it covers; see `most_field`.
     """
@@ -154,12 +154,12 @@ class GrantForm:
 
 
 def most_field(at: int) -> str:
-    """Return what the field is called that bounds an argument of a grant."""
+    """Return the name of the field that bounds an argument of a grant."""
     return f"most-{at}"
 
 
 def _grant(approval: Approval, offered: Seen | None, form: Mapping[str, str]) -> GrantForm | None:
-    """Return the form of a grant as it was sent, or with the bounds of what was approved before."""
+    """Return the form of a grant as it was sent, or with the bounds of earlier approvals."""
     rules = approval.terms.grants if approval.terms is not None else None
     if offered is None or rules is None:
         return None
@@ -180,7 +180,7 @@ _FORM: Final = frozenset({"approve", "reject"})
 
 
 def _state(approval: Approval, shape: View, now: datetime, zone: tzinfo) -> str:
-    """Say in a sentence how it stands: for those who look on while it changes."""
+    """Return a sentence about the present state, for people who watch it change."""
     if shape.over is not None:
         at = f" Ended {moment(shape.ended, zone)}." if shape.ended else ""
         return f"{shape.over.headline}.{at}"

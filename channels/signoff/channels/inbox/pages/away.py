@@ -150,10 +150,10 @@ def _day(form: Mapping[str, str], name: str, *, default: date | None = None) -> 
     if not text and default is not None:
         return default
     try:
-        # What is no day of the form is none, also where Python reads more.
+        # What is not a day of the form is none, also where Python reads more.
         return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day has no zone
     except ValueError as error:
-        raise AbsenceRefused(f"{text!r} is no day: write it like 2026-12-24.") from error
+        raise AbsenceRefused(f"{text!r} is not a day: write it like 2026-12-24.") from error
 
 
 def _line(absence: Absence, directory: Directory) -> dict[str, str]:

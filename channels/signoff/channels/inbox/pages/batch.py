@@ -1,7 +1,7 @@
-"""Approving several calls at once, of those that a policy marks as harmless.
+"""Approving several calls at once, if their policy marks them as harmless.
 
-All of them are shown in full before that, and each is then decided separately, like any other: one
-that somebody else has decided meanwhile, or that has changed, keeps none of the others.
+All of them are shown in full first. Each is then decided separately: if one has changed, or was
+decided by somebody else meanwhile, the others are still approved.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
-from signoff.broker.decisions import Refused
+from signoff.broker.decisions import OF_ONE, Refused
 from signoff.channels.inbox.auth.context import Pages, Route
 from signoff.channels.inbox.forms import BadForm
 from signoff.channels.inbox.pages.rows import When, may_answer
@@ -35,7 +35,7 @@ MOST: Final = 50
 """How many calls are approved at once."""
 
 _SEARCHED: Final = 1_000
-"""Of how many that wait for a person, the oldest ones, those are found that can be approved."""
+"""How many pending requests of a person are searched for such calls, the oldest first."""
 
 _FIELD: Final = "digest."
 _NOBODYS: Final = "There is no such request, or you may not see it."
@@ -52,11 +52,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one of them.
+    """The outcome of one of them.
 
     Attributes:
-        path: Of its page; "" where there is none for this person.
-        title: What it was about.
+        path: The path of its page, "" if this person may not see it.
+        title: Its title.
         text: The result.
         done: Whether the answer counts.
     """
@@ -75,7 +75,7 @@ class BatchPages(Pages):
         return (("GET", "/batch", self.look), ("POST", "/batch", self.approve))
 
     async def look(self, request: Request) -> Response:
-        """Show the calls that were ticked, or the first of all that can be, each in full."""
+        """Show the selected calls in full, or the first ones that can be approved together."""
         visit = await self._auth.of(request)
         now, person = await self._ledger.now(), visit.person
         directory = self._decisions.directory
@@ -113,7 +113,7 @@ class BatchPages(Pages):
             if name.startswith(_FIELD)
         }
         ids = _some(list(shown))
-        # No second factor: what takes one is never approved with others.
+        # No second factor: calls that need one are never approved with others.
         proof = await self._auth.evidence(visit)
         outcomes = [await self._decided(visit.person, one, shown[one], proof) for one in ids]
         log.info("inbox.batch", person=visit.person.id, approvals=len(ids))
@@ -125,7 +125,7 @@ class BatchPages(Pages):
         )
 
     async def _able(self, person: Person, now: datetime) -> list[str]:
-        """Return the ids of what a person may approve with others, the oldest first."""
+        """Return the ids of calls that a person may approve together, the oldest first."""
         ids = await self._ledger.store.members(f"inbox:{person.id}", limit=_SEARCHED)
         found = await self._ledger.readable(ids)
         return [one.id for one in found if not self._problem(one, person, now)]
@@ -133,7 +133,7 @@ class BatchPages(Pages):
     async def _decided(
         self, person: Person, approval_id: str, digest: str, proof: Mapping[str, JsonValue]
     ) -> Outcome:
-        """Approve one call, if it is still the one that was shown, and return the result."""
+        """Approve one call if it has not changed since it was shown, and return the result."""
         seen = await self._found(person, approval_id)
         if seen is None:
             return Outcome("", approval_id, _NOBODYS)
@@ -145,7 +145,10 @@ class BatchPages(Pages):
             await self._decisions.refuse(seen.id, error, actor, wanted=moves.Approve.name)
             return Outcome(path, title, problem)
         move = moves.Approve(together=True)
-        outcome = await self._decisions.take(seen.id, move, Actor(person, CHANNEL, proof))
+        try:
+            outcome = await self._decisions.take(seen.id, move, Actor(person, CHANNEL, proof))
+        except OF_ONE as error:
+            return Outcome(path, title, str(error))
         if isinstance(outcome, Refused):
             return Outcome(path, title, str(outcome.error))
         after = outcome.approval
@@ -156,7 +159,7 @@ class BatchPages(Pages):
         return Outcome(path, title, text, done=True)
 
     async def _found(self, person: Person, approval_id: str) -> Approval | None:
-        """Return an approval, if there is one that this person may see."""
+        """Return an approval, None if there is none or this person may not see it."""
         try:
             approval = await self._ledger.approval(approval_id)
         except (ApprovalNotFound, RecordUnreadable):
@@ -164,7 +167,7 @@ class BatchPages(Pages):
         return approval if may_see(approval, person, self._decisions.directory) else None
 
     def _problem(self, approval: Approval, person: Person, now: datetime) -> str:
-        """Say why one cannot be approved with others, "" where it can."""
+        """Return why a call cannot be approved together with others, "" if it can."""
         try:
             approval.may_decide(person, self._decisions.directory, now=now)
         except DecisionRefused as error:

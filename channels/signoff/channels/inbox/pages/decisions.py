@@ -224,7 +224,7 @@ def _grant(sent: Sent, span: timedelta, reason: str) -> Move:
     most = {name: sent.form.get(most_field(at), "") for at, name in enumerate(names)}
     uses = sent.form.get("uses", "").strip()
     if uses and not (uses.isascii() and uses.isdigit() and len(uses) <= _DIGITS):
-        raise GrantRefused(f"{uses[:40]!r} is no number of calls. Write one, such as 10.")
+        raise GrantRefused(f"{uses[:40]!r} is not a number of calls. Write one, such as 10.")
     count = int(uses) if uses else None
     return GiveGrant(span=span, uses=count, limit=limit_of(most), reason=reason)
 

@@ -1,4 +1,4 @@
-"""What of a list is wanted, as it stands in the address: it can be kept, sent, loaded again."""
+"""The filters of a list, which are in the address: it can be bookmarked, sent and reloaded."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ DUES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted(Search):
-    """What of a list is wanted, and which page of it.
+    """The filters, order and page of a list.
 
     Attributes:
-        sort: What comes first.
+        sort: The order.
         after: The cursor of the page before.
     """
 
@@ -58,14 +58,14 @@ class Wanted(Search):
 
     @classmethod
     def of(cls, query: Mapping[str, str], *, sort: Sort) -> Wanted:
-        """Return what an address says.
+        """Return the filters in an address.
 
         Args:
             query: The parameters of the address.
-            sort: What comes first where the address does not say.
+            sort: The order if the address has none.
 
         Raises:
-            BadForm: A parameter has a value that there is not.
+            BadForm: A parameter has an unknown value.
         """
         texts = ("q", "queue", "tool", "app", "person")
         found = {name: query.get(name, "").strip()[:_LONGEST] for name in texts}
@@ -84,11 +84,11 @@ class Wanted(Search):
 
     @property
     def narrows(self) -> bool:
-        """Whether it leaves anything out."""
+        """Whether a filter is set."""
         return replace(self, sort=Sort.OLDEST, after=None) != Wanted()
 
     def query(self, after: Place | None = None) -> str:
-        """Return the parameters of the address of the page behind a place; "" has none."""
+        """Return the parameters of the address of the page after a place, or of the first page."""
         named = {one.name: getattr(self, one.name) for one in fields(self)}
         named |= {"after": after.cursor if after is not None else ""}
         return urlencode({name: str(value) for name, value in named.items() if value})

@@ -1,4 +1,4 @@
-"""What has happened to an approval, and what comes next, as its page tells it."""
+"""The history of an approval and its next steps, as its page shows them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONGEST: Final = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One thing that happened, or will: when, what, why, and how it looks."""
+    """One event in the past or future: when, what, why, and its style."""
 
     at: datetime
     what: str
@@ -41,7 +41,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """Somebody who has answered, or is asked: the name, where that stands, and how it looks."""
+    """A person who has answered or is asked: the name, the state, and its style."""
 
     who: str
     what: str
@@ -62,7 +62,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the agent did with the answer: in a sentence, what the tool gave, its last word."""
+    """What the agent did with the answer: a sentence, the tool's result, its last message."""
 
     what: str
     gave: str = ""
@@ -71,15 +71,15 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All of it.
+    """The whole history.
 
     Attributes:
         voices: Who has answered, and whose answer is awaited.
         ahead: What comes next if nobody answers.
-        sent: The cards, for those who may know of them.
+        sent: The cards, if the reader may see them.
         informed: Who is told and does not decide.
         past: What happened, the oldest first.
-        result: The result of the answer; None where there is none yet.
+        result: The result of the answer, None if there is none yet.
     """
 
     voices: tuple[Voice, ...] = ()
@@ -100,10 +100,10 @@ def history_of(
     now: datetime,
     rotations: Rotations = NO_ROTATIONS,
 ) -> History:
-    """Return what a person is told of an approval that they may see.
+    """Return the history that a person may see of an approval.
 
-    What became of the cards is for those who are asked, and for operators and auditors. What the
-    agent said in the end is for those who see all, for the requester and for those who decided.
+    The cards are for people who are asked, operators and auditors. The agent's last message is for
+    people who see all approvals, the requester, and the people who decided.
     """
     names = _Names(directory, directory.zone_of(person.id))
     mine = approval.is_requester(person, directory)
@@ -125,7 +125,7 @@ def history_of(
 
 
 class _Names:
-    """Names people and moments for a reader; an id that is nobody's stays as it is."""
+    """Writes names and times for a reader; an unknown id stays as it is."""
 
     def __init__(self, directory: Directory, zone: tzinfo) -> None:
         self._directory, self._zone = directory, zone
@@ -134,13 +134,13 @@ class _Names:
         return one_line(self._directory.shown(str(identity or "")))
 
     def all(self, people: object) -> str:
-        """Name several."""
+        """Return the names of several people."""
         listed = people if isinstance(people, Iterable) and not isinstance(people, str) else ()
         named = dict.fromkeys(self(str(one).removeprefix("#")) for one in listed)
         return ", ".join(named) or "nobody"
 
     def moment(self, text: object) -> str:
-        """Write a moment of the audit by the clock of the reader."""
+        """Return a time of the audit, in the time zone of the reader."""
         try:
             return moment(datetime.fromisoformat(str(text)), self._zone)
         except ValueError:
@@ -148,7 +148,7 @@ class _Names:
 
     @property
     def functions(self) -> Mapping[str, Callable[[object], str]]:
-        """What the sentences of the history write names and moments with."""
+        """The functions by which the sentences of the history write names and times."""
         return {"name": self, "all": self.all, "moment": self.moment, "line": _line}
 
 
@@ -162,7 +162,7 @@ _INSIDE: Final = frozenset(
         *(What.REFUSED_ANSWER, What.NOT_UNDERSTOOD, What.IGNORED_MAIL, What.QUARANTINED),
     }
 )
-"""What is between Signoff and those who are asked."""
+"""Events that only the people who are asked see, and people who see all approvals."""
 
 _sentence: Final = partial(sentence, "history.toml")
 
@@ -180,7 +180,7 @@ _KINDS: Final = {
 
 
 def _looks(event: Event) -> str:
-    """Return how an entry looks: ``yes``, ``no``, ``late`` or ""."""
+    """Return the style of an entry: ``yes``, ``no``, ``late`` or ""."""
     if event.what is What.VOTED:
         return "yes" if event.more.get("verdict") == "approve" else "no"
     return _KINDS.get(event.what, "")
@@ -201,7 +201,7 @@ def _words(event: Event, names: _Names) -> str:
 
 
 def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
-    """Say who has answered at this level, and whose answer is awaited or comes later."""
+    """Yield who has answered at this level, and whose answer is awaited or comes later."""
     ballot = approval.ballot
     for vote in (*approval.given, *ballot.votes):
         yes = vote.verdict is Verdict.APPROVE
@@ -228,7 +228,7 @@ def _voices(approval: Approval, names: _Names) -> Iterable[Voice]:
 
 
 def _decider(approval: Approval, names: _Names) -> Iterable[Voice]:
-    """Say whose answer was the last one."""
+    """Yield the person whose answer decided the approval."""
     decision = approval.decision
     if decision is None or not decision.by or approval.state not in _ANSWERED:
         return
@@ -246,7 +246,7 @@ _ANSWERED: Final = {State.APPROVED: "approved", State.REJECTED: "rejected"}
 
 
 def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
-    """Say what became of a card, or whose hours it waits for."""
+    """Return the delivery of a card, or whose working hours it waits for."""
     who = names(asked.person) if asked.person else f"all approvers, in {one_line(asked.address)}"
     known = _sentence("copy", asked.copy_state)
     state = known.render() if known else "delivered" if asked.receipt else "being sent"
@@ -266,7 +266,7 @@ def _sent(asked: Asked, names: _Names, waits_for: str) -> Sent:
 def _ahead(
     approval: Approval, directory: Directory, names: _Names, rotations: Rotations
 ) -> tuple[Moment, ...]:
-    """Say what comes next if nobody answers."""
+    """Return the next steps if nobody answers."""
     if approval.state is not State.PENDING:
         return ()
     steps, after = foresee_rest(approval, directory, rotations=rotations, most=_MOST_AHEAD)

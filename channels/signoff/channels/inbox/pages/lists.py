@@ -1,4 +1,4 @@
-"""The pages that list approvals: for me, my queues, asked by me, all, and what has ended."""
+"""The pages that list approvals: yours, your queues, your requests, all, and ended ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHOWN: Final = 25
 """How many lines a page has."""
 
 SORTED: Final = 20_000
-"""How many may be in an index that Redis orders by another one while somebody waits."""
+"""The largest index that Redis sorts by another one for a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class _Source:
         here: Its path below the root.
         title: Its heading.
         index: The index, that of the person for ``{person}``; "" for the person's own requests.
-        orders: For each order, another index that it takes (or ""), and whether the lowest score
-            comes first. The first of them is the usual one.
-        states: Where approvals can stand in it.
-        empty: What is said where there is nothing.
-        counts: What the index counts, after the number; "" where it says nothing.
+        orders: For each order, another index that it needs (or ""), and whether the lowest score
+            comes first. The first order is the default.
+        states: The states that its filter offers.
+        empty: The text of an empty list.
+        counts: The text after the number of entries, "" if the number is not shown.
         section: The path of the list in the navigation.
         requested: Whether it has the person's own requests, or all others; None for both.
-        of_all: Whether it is for those who see all.
+        of_all: Whether it is only for people who see all approvals.
     """
 
     here: str
@@ -75,7 +75,7 @@ class _Source:
 
     @property
     def path(self) -> str:
-        """The path of its first page, with nothing left out."""
+        """The path of its first page, without filters."""
         return ROOT + self.here
 
 
@@ -161,14 +161,14 @@ class ListPages(Pages):
         )
 
     async def listed(self, source: _Source, request: Request) -> Response:
-        """Show a list, to those who may see it."""
+        """Show a list to people who may see it."""
         visit = await self._auth.of(request)
         if source.of_all and not visit.person.sees_all:
             raise NotFound
         return await self._shown(visit, source)
 
     async def queue(self, request: Request) -> Response:
-        """Show what waits in a queue, to its members and to those who see all."""
+        """Show the pending requests of a queue to its members and to people who see all."""
         visit = await self._auth.of(request)
         name = str(request.path_params["name"])
         queue = self._decisions.directory.queues.get(name)
@@ -187,7 +187,7 @@ class ListPages(Pages):
         return await self._shown(visit, source)
 
     async def similar(self, request: Request) -> Response:
-        """Show what a person has decided that is like an approval which they may see."""
+        """Show the earlier decisions of a person about requests similar to an approval."""
         visit = await self._auth.of(request)
         try:
             approval = await self._ledger.approval(str(request.path_params["approval_id"]))
@@ -208,10 +208,10 @@ class ListPages(Pages):
         return await self._shown(visit, source)
 
     async def queues(self, request: Request) -> Response:
-        """Show the queues of a person: how much waits in each, how long, and on whom."""
+        """Show the queues of a person: how much waits in each, how long, and for whom."""
         visit = await self._auth.of(request)
         person, directory = visit.person, self._decisions.directory
-        # Of everything only what is due next is read, however many queues there are.
+        # Of all approvals, only those that are due next are read, for any number of queues.
         every = [ALL] if person.sees_all else []
         found, now = await summaries(self._ledger, [*every, *queues_seen(person, directory)])
         return visit.page(
@@ -222,7 +222,7 @@ class ListPages(Pages):
         )
 
     async def _shown(self, visit: Visit, source: _Source) -> Response:
-        """Show a page of a list: only what is in it, fits, and may be seen."""
+        """Show a page of a list: the entries that fit the filters and that the person may see."""
         person, directory, now = visit.person, self._decisions.directory, await self._ledger.now()
         index, usual = source.index.replace("{person}", person.id), next(iter(source.orders))
         wanted = Wanted.of(visit.request.query_params, sort=usual)

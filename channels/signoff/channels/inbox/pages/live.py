@@ -89,13 +89,16 @@ class Hub:
 
     Args:
         decisions: The ledger and the people.
+        patience: Seconds until the audit is read again after a failure.
     """
 
-    def __init__(self, decisions: Decisions) -> None:
+    def __init__(self, decisions: Decisions, *, patience: float = _PATIENCE) -> None:
         self._decisions = decisions
+        self._patience = patience
         self._listeners: set[Listener] = set()
         self._reader: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
+        self._closed = False
 
     def has_room(self, person: Person) -> bool:
         """Say whether one more page of a person can be told."""
@@ -107,6 +110,8 @@ class Hub:
         if not self.has_room(listener.person):
             return False
         self._listeners.add(listener)
+        if self._closed:
+            listener.close()
         if self._reader is None:
             self._reader = asyncio.create_task(self._read())
         return True
@@ -120,7 +125,8 @@ class Hub:
             self._begun.clear()
 
     def close(self) -> None:
-        """End all listeners: the process stops."""
+        """End all listeners, and those that come later: the process stops."""
+        self._closed = True
         for one in self._listeners:
             one.close()
 
@@ -152,10 +158,10 @@ class Hub:
                         await asyncio.sleep(_PAUSE)
             except LedgerError as error:
                 log.warning("live.ledger_unavailable", error=str(error))
-                await asyncio.sleep(_PATIENCE)
+                await asyncio.sleep(self._patience)
             except Exception:
                 log.exception("live.reader_failed")
-                await asyncio.sleep(_PATIENCE)
+                await asyncio.sleep(self._patience)
 
     async def _tell(self, entries: Sequence[Entry], listeners: Iterable[Listener]) -> None:
         latest = {event.approval: entry for entry, event in entries if event.approval}
@@ -175,10 +181,14 @@ class LivePages:
     Args:
         decisions: The ledger and the people.
         auth: Who looks.
+        heartbeat: Seconds after which a page that has nothing to be told is sent a sign of life.
     """
 
-    def __init__(self, decisions: Decisions, auth: AuthContext) -> None:
+    def __init__(
+        self, decisions: Decisions, auth: AuthContext, *, heartbeat: float = HEARTBEAT
+    ) -> None:
         self._auth = auth
+        self._heartbeat = heartbeat
         self._hub = Hub(decisions)
 
     def routes(self) -> Sequence[Route]:
@@ -198,8 +208,7 @@ class LivePages:
         if not self._hub.has_room(visit.person):
             text = "Too many pages are open: this one is brought up to date by loading it again.\n"
             return PlainTextResponse(text, 429, headers=_HEADERS)
-        if self._hub.close not in request.app.state.closing:
-            request.app.state.closing.append(self._hub.close)
+        request.app.state.closing.add(self._hub.close)
         return StreamingResponse(
             self._events(visit, listener, start), media_type="text/event-stream", headers=_HEADERS
         )
@@ -211,7 +220,7 @@ class LivePages:
         try:
             yield "retry: 3000\n\n"
             if _STREAM_ID.fullmatch(start):
-                async with asyncio.timeout(HEARTBEAT):
+                async with asyncio.timeout(self._heartbeat):
                     await self._hub.catch_up(listener, start)
             while True:
                 alive = await self._auth.sessions.stands(visit.session)
@@ -224,7 +233,7 @@ class LivePages:
                 ]
                 yield "".join(told) or ": here\n\n"
                 try:
-                    async with asyncio.timeout(HEARTBEAT):
+                    async with asyncio.timeout(self._heartbeat):
                         await listener.wake.wait()
                 except TimeoutError:
                     continue

@@ -20,7 +20,7 @@ from signoff.core.cards.card import one_line
 from signoff.core.directory.queues import QUEUE
 
 LOOKED: Final = 1_000
-"""How many of those that ended last the figures are of."""
+"""How many of the requests that ended last the metrics cover."""
 
 ROWS: Final = 40
 """How many rows of tools and weeks are shown."""
@@ -63,9 +63,9 @@ class Chart:
     """Horizontal bars, to be drawn as SVG; a table beside them has the same figures.
 
     Attributes:
-        id: Of the element.
+        id: The id of the element.
         title: What it shows.
-        about: What is to be known to read it.
+        about: How to read it.
         bars: The rows.
         legend: What the kinds of segments mean.
     """
@@ -78,12 +78,12 @@ class Chart:
 
     @property
     def width(self) -> int:
-        """Of the drawing, in its own units."""
+        """The width of the drawing, in its own units."""
         return _WIDTH
 
     @property
     def height(self) -> int:
-        """Of the drawing, in its own units."""
+        """The height of the drawing, in its own units."""
         return _ROW * len(self.bars)
 
 
@@ -95,11 +95,11 @@ class ChartPages(Pages):
         return (("GET", "/charts", self.charts),)
 
     async def charts(self, request: Request) -> Response:
-        """Show the figures: of everything to who sees all, to others of the queues they are in."""
+        """Show the metrics of a person's queues, or of everything if they see all approvals."""
         visit = await self._auth.of(request)
         person, ledger = visit.person, self._decisions.ledger
         queues = queues_seen(person, self._decisions.directory)
-        # Of everything only what is due next is read, however many queues there are.
+        # Of all approvals, only those that are due next are read, for any number of queues.
         waiting, now = await summaries(ledger, [ALL, *queues] if person.sees_all else queues)
         waiting = [one for one in waiting if one.name != ALL]
         ended = await ledger.decided(limit=LOOKED) if queues or person.sees_all else []
@@ -122,7 +122,7 @@ class ChartPages(Pages):
 
 
 def _charts(waiting: Sequence[Waiting], found: Figures) -> dict[str, Chart]:
-    """Return the charts that there is anything to draw for, by name."""
+    """Return the charts that are not empty, by name."""
     charts = (
         Chart(
             "waiting",

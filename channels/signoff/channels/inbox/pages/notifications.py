@@ -16,13 +16,13 @@ from signoff.channels.inbox.subscriptions import (
     LASTS,
     Subscription,
     SubscriptionRefused,
+    published_key,
     read_endpoint,
     read_keys,
     subscribe,
     subscriptions_of,
     unsubscribe,
 )
-from signoff.channels.inbox.vapid import public_key
 from signoff.channels.words.messages import moment
 
 HERE: Final = "/notifications"
@@ -44,13 +44,15 @@ class NotificationPages(Pages):
         )
 
     async def notifications_page(self, request: Request) -> Response:
-        """Show in which browsers somebody is notified."""
+        """Show the browsers in which a person is notified."""
         return await self._shown(await self._auth.of(request))
 
     async def turn_on(self, request: Request) -> Response:
-        """Notify the browser that sends this, by the push service that it names."""
+        """Turn notifications on in the browser that sends this."""
         visit, form = await self._auth.sent(request)
-        now = await self._ledger.now()
+        now, ours = await self._ledger.now(), await published_key(self._ledger)
+        if not ours:
+            return await self._shown(visit, status=422, alert="Nothing sends notifications yet.")
         try:
             endpoint = read_endpoint(
                 form.get("endpoint", ""), allow_private=self._settings.allow_private
@@ -66,26 +68,27 @@ class NotificationPages(Pages):
             since=now,
             until=now + LASTS,
             epoch=visit.session.epoch,
-            ours=public_key(self._settings),
+            ours=ours,
         )
         await subscribe(self._ledger, visit.person.id, new)
         return go(f"{ROOT}{HERE}")
 
     async def turn_off(self, request: Request) -> Response:
-        """Notify one of somebody's browsers no more."""
+        """Turn notifications off in one of the person's browsers."""
         visit, form = await self._auth.sent(request)
         await unsubscribe(self._ledger, visit.person.id, [form.get("browser", "")])
         return go(f"{ROOT}{HERE}")
 
     async def _shown(self, visit: Visit, *, status: int = 200, alert: str = "") -> Response:
         zone = self._decisions.directory.zone_of(visit.person.id)
-        found = await subscriptions_of(self._ledger, visit.person.id, self._settings)
+        ours = await published_key(self._ledger)
+        found = await subscriptions_of(self._ledger, visit.person.id, ours)
         return visit.page(
             "notifications",
             status=status,
             alert=alert,
             here=HERE,
-            key=public_key(self._settings),
+            key=ours,
             browsers=[
                 {
                     "id": one.id,

@@ -1,4 +1,4 @@
-"""What the pages show of an approval to one person, and what that person may do about it."""
+"""What the pages show one person of an approval, and what that person may do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_NAMES: Final = 200
 _ANY: Final = "…"
 
 
-class Stage(StrEnum):
+class Mode(StrEnum):
     """What a person can do about an approval."""
 
     DECIDE = "decide"
@@ -44,12 +44,12 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a person said in the first step, to be confirmed as it stands.
+    """The answer of a person in the first step, which they confirm unchanged.
 
     Attributes:
-        mark: Stands for it in the form.
+        mark: Identifies it in the form.
         rows: When, the reason, and the values.
-        other: Whether the values are others than the arguments that are shown.
+        other: Whether the values differ from the arguments that are shown.
     """
 
     mark: str
@@ -59,22 +59,22 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class May:
-    """What a person may do now. The page offers nothing else; each of it is judged again.
+    """What a person may do now. The page offers nothing else; each move is judged again.
 
     Attributes:
         decide: Approve or reject.
         grant: Approve calls like it, too.
         claim: Reserve the decision.
         release: Give a claim back.
-        comment: Say something for all who see it.
+        comment: Write a comment.
         ask: Put a question to the requester.
         answer: Answer the question that is open, as the requester.
         withdraw: Take the question back.
-        remind: Have those reminded whose answer is awaited.
-        extend: How much may be added to the deadline; none where it may not be moved.
-        glass: Run it alone.
-        hand_on: Whose places may be given to others.
-        to: To whom, as far as they are to be listed.
+        remind: Remind the people whose answer is awaited.
+        extend: How much may be added to the deadline; zero if it may not be moved.
+        glass: Break the glass: run a frozen or unanswered call alone.
+        hand_on: The people whose places may be given to others.
+        to: The people who may get them; the list may be cut.
     """
 
     decide: bool = False
@@ -97,18 +97,18 @@ class View:
     """One approval, as one person sees it.
 
     Attributes:
-        stage: What they can do about it.
+        mode: What they can do about it.
         card: What is asked.
         may: What they may do.
         said: What they said by mail, and have to confirm.
         over: How it ended, or why it is over for them.
         ended: When it ended.
-        why_not: Why they do not decide while others do, "" where that goes without saying.
-        vote: What they have said, where that has not ended it.
-        claimed_until: When the claim ends that holds.
+        why_not: Why others decide and they do not, "" if that is obvious.
+        vote: Their vote, if it has not ended the approval.
+        claimed_until: When the present claim ends.
     """
 
-    stage: Stage
+    mode: Mode
     card: Card
     may: May
     said: Statement | None = None
@@ -120,7 +120,7 @@ class View:
 
 
 def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
-    """Say whether a person may see an approval.
+    """Return whether a person may see an approval.
 
     Its present and former approvers, those who are informed, its requester, the members of its
     queues, operators and auditors may.
@@ -129,7 +129,7 @@ def may_see(approval: Approval, person: Person, directory: Directory) -> bool:
 
 
 def may(approval: Approval, person: Person, directory: Directory, now: datetime) -> May:
-    """Return what a person may do now: whatever the approval itself would take from them."""
+    """Return what a person may do now: the moves that the approval would accept."""
     glass = _taken(lambda: approval.may_break_glass(person, directory, now=now))
     if approval.state is not State.PENDING:
         return May(glass=glass)
@@ -166,17 +166,17 @@ def view(approval: Approval, person: Person, directory: Directory, now: datetime
     over = _over(approval, person, directory, now)
     allowed, why_not = may(approval, person, directory, now), ""
     if over is not None:
-        stage = Stage.OVER
+        mode = Mode.OVER
     elif not allowed.decide:
-        stage, why_not = Stage.WATCH, _why_not(approval, person, directory, now)
+        mode, why_not = Mode.WATCH, _why_not(approval, person, directory, now)
     elif not approval.in_two_steps:
-        stage = Stage.DECIDE
+        mode = Mode.DECIDE
     else:
-        stage = Stage.CONFIRM if step is not None else Stage.ANSWER_FIRST
-    # Here is room for all of it.
+        mode = Mode.CONFIRM if step is not None else Mode.ANSWER_FIRST
+    # The page has room for all comments.
     said = comments_on(approval, directory)
     return View(
-        stage=stage,
+        mode=mode,
         card=card(approval, directory).model_copy(update={"comments": said}),
         may=allowed,
         said=_statement(approval, step, directory.zone_of(person.id)) if step is not None else None,
@@ -199,12 +199,12 @@ def _taken(move: Callable[[], object]) -> bool:
 def _places(
     approval: Approval, person: Person, who: Who, directory: Directory, now: datetime
 ) -> tuple[tuple[Person, ...], tuple[Person, ...]]:
-    """Return whose places a person may give away, and to whom."""
+    """Return the people whose places a person may give away, and who may get them."""
     own = [found for one in approval.ballot.own if (found := directory.get(one)) is not None]
 
     def goes(of: Person) -> bool:
         by = person if of.id == person.id else who
-        # The form asks for the second factor, where it takes one.
+        # The form asks for a second factor if one is needed.
         given = Assurance.SECOND_FACTOR
         return _taken(
             lambda: collaboration.may_reassign(
@@ -227,7 +227,7 @@ def _places(
 
 def _over(approval: Approval, person: Person, directory: Directory, now: datetime) -> Words | None:
     if approval.state is not State.PENDING:
-        # The person who has taken it back reads what all the others read.
+        # The person who has withdrawn it reads the same text as all others.
         reader = "" if approval.state is State.WITHDRAWN else person.id
         return phrases.outcome(approval, reader, directory, reader=person.id)
     seats = [one for one in approval.seats if one.person == person.id]

@@ -1,16 +1,15 @@
-// Keeps a page up to date while it is looked at. Without this file it is brought up to date by
-// loading it again.
+// Keeps a visible page up to date. Without this file, people have to reload it.
 //
-// <body data-live="/inbox/live?about=…" data-live-part="#list">: when something has changed, the
-// part gets the event `signoff:changed`, on which htmx fetches it anew. A part in which somebody
-// is filling in a form stays as it is; what has data-live-beside in it is fetched in its place, and
-// where there is none #news says that there is something new.
+// <body data-live="/inbox/live?about=…" data-live-part="#list">: after a change, the part gets the
+// event `signoff:changed`, and htmx fetches it again. A part with a form that somebody is filling
+// in stays unchanged: its element with data-live-beside is fetched instead, or, without one, #news
+// says that something changed.
 "use strict";
 
 (() => {
   const body = document.body;
 
-  // A double click sends a form once. Where this file is not, what is sent twice counts once.
+  // A double click submits a form only once. Without this file, the server ignores the second one.
   body.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.elements.once) return;
@@ -23,7 +22,7 @@
   const news = document.getElementById("news");
   if (!url || !news || !window.EventSource || !window.htmx) return;
 
-  const patience = 1000; // milliseconds: what comes together is fetched once
+  const patience = 1000; // milliseconds: changes within this time cause one fetch
   let source = null;
   let timer = 0;
   let missed = false;
@@ -73,7 +72,7 @@
     source = new EventSource(url);
     source.addEventListener("changed", changed);
     source.addEventListener("error", () => {
-      // It connects again by itself, unless it is told that this is no use.
+      // The browser reconnects, unless the server refuses permanently.
       if (!source || source.readyState !== EventSource.CLOSED) return;
       stop();
       say("This page is not kept up to date any more.", "Load it again");
@@ -87,7 +86,7 @@
     source = null;
   };
 
-  // A browser has few connections to one place: tabs that nobody looks at give theirs back.
+  // A browser allows few connections to one host, so hidden tabs close theirs.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       missed = source !== null || missed;
@@ -99,7 +98,8 @@
     if (event.persisted) listen();
   });
 
-  // So that it counts as no use by a person, and is not answered with the page to sign in.
+  // The header tells the server that this is not a person's activity, and that the response must
+  // not be the sign-in page.
   body.addEventListener("htmx:configRequest", (event) => {
     if (event.detail.triggeringEvent?.type === "signoff:changed") {
       event.detail.headers["Signoff-Live"] = "1";
@@ -114,7 +114,7 @@
     if (event.detail.xhr.status === 401) {
       stop();
       say("You are signed out.", "Sign in");
-    } else say("Signoff cannot say just now what is new.", "Try again");
+    } else say("Signoff cannot load the changes at the moment.", "Try again");
   });
   body.addEventListener("htmx:sendError", () => say("Signoff cannot be reached just now.", "Try again"));
 

@@ -17,11 +17,11 @@
     }
     const worker = await navigator.serviceWorker.ready;
     const had = await worker.pushManager.getSubscription();
-    // One for an earlier key takes nothing from us.
+    // A subscription for an earlier key does not accept our messages.
     const known = had && text(had.options.applicationServerKey) === form.dataset.key;
     if (had && known) return had;
     if (had) await had.unsubscribe();
-    // Behind some firewalls a browser waits for its push service for ever.
+    // Behind some firewalls, a browser waits for its push service forever.
     const late = new Promise((_, refuse) => {
       setTimeout(() => refuse(new DOMException("", "AbortError")), 20000);
     });

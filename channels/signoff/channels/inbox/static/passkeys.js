@@ -1,4 +1,4 @@
-// Passkeys: asks the browser for one where a page offers it. Without this file codes do the same.
+// Asks the browser for a passkey if a page offers it. Without this file, people use codes.
 "use strict";
 (() => {
   if (!window.PublicKeyCredential) return;
@@ -53,7 +53,7 @@
     return error.message;
   };
 
-  // Says what went wrong beside the button, and makes it usable again.
+  // Shows an error beside the button, and enables the button again.
   async function attempt(form, button, work) {
     const place = form.querySelector(".passkey-says");
     place.textContent = "";
@@ -71,7 +71,7 @@
     const csrf = form.elements.csrf.value;
     const credential = await signed(await send(`${root}/passkey/offer`, { csrf }));
     await send(`${root}/passkey/prove`, { csrf, credential });
-    // The session has proven it: no form of this page asks any more.
+    // The session is now confirmed, so the forms of this page no longer ask.
     if (form.hasAttribute("data-passkey-reload")) return location.reload();
     for (const field of document.querySelectorAll("[data-proof]")) {
       const told = document.createElement("p");
@@ -95,7 +95,7 @@
     form.submit();
   }
 
-  // On the document: parts of a page are fetched anew while it is open.
+  // The listeners are on the document, because parts of an open page are fetched again.
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-passkey]");
     if (button) attempt(button.form, button, () => prove(button.form));

@@ -1,5 +1,5 @@
-// Keyboard shortcuts: they move the focus and never decide. The dialog lists them, and turns them
-// off for those whose keyboard or voice control types single letters (WCAG 2.2, 2.1.4).
+// Keyboard shortcuts, which move the focus and never decide. The dialog lists them, and can turn
+// them off for people whose keyboard or voice control types single letters (WCAG 2.2, 2.1.4).
 "use strict";
 
 (() => {
@@ -24,7 +24,7 @@
   });
 
   const step = (by) => {
-    const links = [...document.querySelectorAll(".list a.title")];
+    const links = [...document.querySelectorAll(".list a")];
     if (!links.length) return;
     const at = links.indexOf(document.activeElement);
     links[Math.min(Math.max(at + by, 0), links.length - 1)].focus();

@@ -1,5 +1,5 @@
-// The service worker: shows notifications that a request waits, and a page of its own while the
-// gateway cannot be reached. It keeps no request, and sends none of its own.
+// The service worker shows notifications about waiting requests, and an offline page while the
+// gateway cannot be reached. It does not store form submissions, and never submits a form itself.
 "use strict";
 
 const ROOT = new URL("./", self.location).pathname;
@@ -33,7 +33,7 @@ self.addEventListener("push", (event) => {
   try {
     told = event.data.json();
   } catch {
-    // Every push has to show something.
+    // Every push must show a notification.
   }
   event.waitUntil(
     self.registration.showNotification(told.title || "A request waits for you", {

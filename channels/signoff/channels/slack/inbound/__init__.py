@@ -1,1 +1,1 @@
-"""What comes from Slack: clicks, forms and shortcuts, verified, read and acted upon."""
+"""Verifies, reads and handles what comes from Slack: clicks, forms and shortcuts."""

@@ -1,4 +1,4 @@
-"""Being away, said in Slack: a global shortcut opens a modal, and the modal sets the absence.
+"""Absences in Slack: a global shortcut opens a modal, and the modal sets the absence.
 
 https://docs.slack.dev/interactivity/implementing-shortcuts
 """
@@ -43,7 +43,7 @@ _END: Final = 'choose "Say that you are away" again once it has begun, and tick 
 
 
 class SlackLeavings:
-    """Takes in that somebody is away, or back.
+    """Sets and ends absences.
 
     Args:
         decisions: The ledger and the people.
@@ -55,11 +55,11 @@ class SlackLeavings:
         self._who = who
 
     async def view(self, actor: Actor) -> View:
-        """Return the modal for the person who has chosen the shortcut.
+        """Return the modal for the person who chose the shortcut.
 
         Raises:
-            SlackDeferred: Nobody can say who it was just now.
-            LedgerError: Nobody can say whether they are away.
+            SlackDeferred: The user cannot be identified at the moment.
+            LedgerError: The absences of the person could not be read.
         """
         person = await self._who(actor)
         if person is None:
@@ -72,11 +72,12 @@ class SlackLeavings:
         return views.away_view(person.day(now), f"{known}." if known else "", waiting=waiting)
 
     async def take(self, submission: Submission) -> Ack:
-        """Note what the modal says; the answer says what was noted, or what is wrong, and where.
+        """Set the absence of a modal; the response shows the result, or the errors at their blocks.
 
         Raises:
-            SlackDeferred: Nobody can say just now who it was, or who stands in; nothing was done.
-            LedgerError: It could not be seen whether it was taken before; nothing was done.
+            SlackDeferred: The user or the delegate cannot be identified at the moment; nothing was
+                done.
+            LedgerError: The ledger could not say whether this was handled before; nothing was done.
         """
         person = await self._who(submission.actor)
         if person is None:
@@ -90,7 +91,7 @@ class SlackLeavings:
             return errors_at({problem.block: problem})
         except LedgerError as error:
             if await self._seen(source):
-                # The same submission came twice at once, and the other one was first.
+                # The same submission came twice concurrently, and the other one was first.
                 return None
             log.warning("slack.not_recorded", person=person.id, problem=str(error))
             return errors_at({views.LAST_DAY: LATER})
@@ -101,17 +102,17 @@ class SlackLeavings:
             try:
                 waiting = await self._waiting(submission, person, absence)
             except LedgerError as error:
-                # The absence is noted; asking again shows what is left.
+                # The absence is set; opening the modal again shows the rest.
                 log.warning("slack.not_handed_over", person=person.id, problem=str(error))
                 waiting = LATER
         words = absence_words(absence, directory, end=_END, waiting=waiting)
         return instead(views.notice_view(words.headline, words.text, title="Noted"))
 
     async def _waiting(self, submission: Submission, person: Person, absence: Absence) -> str:
-        """Hand over what waits for somebody, where they have ticked that; say what was done.
+        """Hand over the pending requests of a person who ticked that; return what was done.
 
         Raises:
-            LedgerError: It could not be read or committed.
+            LedgerError: The requests could not be read, or the change not committed.
         """
         decisions, directory = self._decisions, self._decisions.directory
         waiting = await waits_for(decisions.ledger, person.id)
@@ -126,10 +127,10 @@ class SlackLeavings:
     async def _set_absence(
         self, submission: Submission, person: Person, source: str
     ) -> Absence | None:
-        """Return the absence that was set, None for somebody who is back.
+        """Return the absence that was set, None for a person who is back.
 
         Raises:
-            Misfilled: It cannot be; nothing was done.
+            Misfilled: The absence cannot be set; nothing was done.
         """
         actor, people = submission.actor, self._decisions.people
         more = {"channel": NAME, "user": actor.user, "team": actor.team}
@@ -151,14 +152,14 @@ class SlackLeavings:
         try:
             return await people.leave(person, absence, by=person.id, more=more, also=also)
         except AbsenceRefused as error:
-            # What else can be wrong with days that are in order is who stands in.
+            # If the days are valid, the problem is the delegate.
             at = views.LAST_DAY if end < today or not delegate else views.STANDS_IN
             raise Misfilled(at, str(error)) from error
 
     async def _delegate(self, user: object) -> str:
         if not isinstance(user, str) or not user:
             return ""
-        # Whose team it is, Slack says; the modal has the id alone.
+        # Slack returns the team; the modal has only the id.
         found = await self._who(Actor(user, ""))
         if found is None:
             raise Misfilled(
@@ -177,6 +178,6 @@ def _day(submission: Submission, block: str) -> date:
     if not isinstance(text, str) or not text:
         raise Misfilled(block, "Choose a day.")
     try:
-        return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day has no zone
+        return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 -- a day does not have a time zone
     except ValueError as error:
-        raise Misfilled(block, "This is no day: choose one like 2026-12-24.") from error
+        raise Misfilled(block, "This is not a day: choose one like 2026-12-24.") from error

@@ -1,4 +1,4 @@
-"""What Slack is answered, and how it is known that something of it was taken before."""
+"""The acknowledgements to Slack, and the keys that mark what was handled before."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from signoff.channels.words.outcomes import not_taken
 from signoff.core.directory.people import Directory, Person
 
 Ack = dict[str, Any] | None
-"""What Slack is answered: nothing, or what a modal shall do."""
+"""The acknowledgement to Slack: empty, or an action for the modal."""
 
 STRANGER: Final = "You are not among the people of Signoff here."
 ASK_OPERATOR: Final = "Ask your operator to add you, or your Slack id, to the directory."
-"""What somebody is told whom the directory does not know."""
+"""The advice to a user who is not in the directory."""
 
 LATER: Final = "This could not be recorded just now, and nothing was done. Send it again."
-"""What stands at a modal that met a ledger which is away."""
+"""The error in a modal if the ledger cannot be reached."""
 
 _REMEMBERED: Final = timedelta(hours=1)
 
 
 def source_of(actor: Actor, nonce: str) -> str:
-    """Return what names one click or submission: its user, and its time or its modal's id."""
+    """Return the id of a click or a submission: the user, and the time or the modal's id."""
     return hashlib.sha256(f"{actor.user}\0{nonce}".encode()).hexdigest()[:16]
 
 
 def guard(source: str) -> str:
-    """Return the key under which it is known that it was taken."""
+    """Return the key that marks it as handled."""
     return f"slack:{source}"
 
 
 def guarded(source: str) -> Change:
-    """Return the change that notes that it was taken; it is refused the second time."""
+    """Return the change that marks it as handled; a second commit of it is refused."""
     return Change().put_raw(guard(source), "1", ttl=_REMEMBERED)
 
 
 def instead(view: View) -> Ack:
-    """Return the answer that puts another modal in the place of the one that was submitted."""
+    """Return the acknowledgement that replaces the submitted modal with another one."""
     return {"response_action": "update", "view": view.to_dict()}
 
 
 def told_instead(refused: Refused, person: Person | None, directory: Directory) -> Ack:
-    """Return the answer that says, in the place of a modal, why it was refused."""
+    """Return the acknowledgement that replaces a modal with the reason of its refusal."""
     words = not_taken(refused, person, directory).words
     return instead(notice_view(words.headline, words.text))

@@ -1,6 +1,6 @@
-"""Moves in Slack that decide nothing, by modals: comment, reassign, extend, withdraw, answer.
+"""Moves in Slack without a decision, by modal: comment, reassign, extend, withdraw, answer.
 
-Who may is judged when the modal is opened, and again when it is sent.
+Permissions are checked when the modal is opened, and again when it is submitted.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ log = structlog.get_logger(__name__)
 Who = Callable[[Actor], Awaitable[Person | None]]
 
 MODALS: Final = frozenset({ANSWER, COMMENT, REASSIGN, EXTEND, WITHDRAW})
-"""The modals that are taken here, and the clicks that open them."""
+"""The modals that this module handles, and the clicks that open them."""
 
 _LOOKED_AT: Final = 200
-"""Requests, the newest first; what waits for longer than so many others is not shown."""
+"""The most requests to read, the newest first; older ones are not shown."""
 
 _AT: Final = {REASSIGN: views.TO, EXTEND: views.LENGTH}
-"""Where it is said that a move is not possible; elsewhere at the words."""
+"""The blocks that show why a move is not possible; other modals show it at the text."""
 
 
 class SlackMenu:
-    """Takes the moves that decide nothing.
+    """Handles the moves that decide nothing.
 
     Args:
         decisions: The ledger and the people.
@@ -66,11 +66,11 @@ class SlackMenu:
         self._who = who
 
     async def requests(self, actor: Actor) -> View:
-        """Return the modal that shows somebody what they have asked for and is not decided.
+        """Return the modal with a person's own pending requests.
 
         Raises:
-            SlackDeferred: Nobody can say who it was just now.
-            LedgerError: Nobody can say what they have asked for.
+            SlackDeferred: The user cannot be identified at the moment.
+            LedgerError: The requests could not be read.
         """
         person = await self._who(actor)
         if person is None:
@@ -87,10 +87,10 @@ class SlackMenu:
         )
 
     def view(self, action: str, seen: Current, person: Person, about: Reference) -> View:
-        """Return the modal that a move needs.
+        """Return the modal for a move.
 
         Raises:
-            DecisionRefused: The person may not.
+            DecisionRefused: The person may not make the move.
         """
         approval = seen.approval
         self._judge(action, approval, person, seen.now)
@@ -111,10 +111,10 @@ class SlackMenu:
     async def take(
         self, submission: Submission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
-        """Make the move of a modal, or return what is wrong with it, at its blocks.
+        """Make the move of a modal, or return its errors at their blocks.
 
         Raises:
-            DecisionRefused: The person may not, or may not any more; nothing was done.
+            DecisionRefused: The person may not make the move, or not any more; nothing was done.
         """
         action = submission.callback
         self._judge(action, seen.approval, person, seen.now)
@@ -134,10 +134,10 @@ class SlackMenu:
         return told_instead(outcome, person, self._decisions.directory)
 
     def _judge(self, action: str, approval: Approval, person: Person, now: datetime) -> None:
-        """Refuse those who may not do this.
+        """Refuse a person who may not make the move.
 
         Raises:
-            DecisionRefused: The person may not.
+            DecisionRefused: The person may not make the move.
         """
         directory = self._decisions.directory
         if action == COMMENT:
@@ -152,10 +152,10 @@ class SlackMenu:
             collaboration.may_answer_back(approval, person, directory, now=now)
 
     async def _move(self, submission: Submission, person: Person) -> Move:
-        """Return the move that a modal wants.
+        """Return the move that a modal describes.
 
         Raises:
-            Misfilled: It does not say it.
+            Misfilled: The modal is incomplete or invalid.
         """
         text = text_in(submission, views.REASON)
         if submission.callback == WITHDRAW:
@@ -169,7 +169,7 @@ class SlackMenu:
         if submission.callback == EXTEND:
             return moves.Extend(reason=text, by=_length(submission))
         user = given(submission, views.TO, "selected_user")
-        # Whose team it is, Slack says; the modal has the id alone.
+        # Slack returns the team; the modal has only the id.
         found = await self._who(Actor(user, "")) if isinstance(user, str) and user else None
         if found is None:
             raise Misfilled(
@@ -181,15 +181,15 @@ class SlackMenu:
 
 
 def _is_final(error: ApprovalError) -> bool:
-    """Say whether a modal is closed over a refusal; a move can be corrected and sent again."""
+    """Return whether a refusal closes the modal; otherwise the move can be corrected in it."""
     return not isinstance(error, MoveRefused)
 
 
 def _length(submission: Submission) -> timedelta:
-    """Return how much more time is wanted.
+    """Return the additional time that a modal asks for.
 
     Raises:
-        Misfilled: It is no duration.
+        Misfilled: It is not a duration.
     """
     text = text_in(submission, views.LENGTH)
     try:

@@ -1,8 +1,8 @@
-"""What a click or a submitted modal does: the same for Socket Mode and for HTTP.
+"""Handles clicks and submitted modals, in Socket Mode and over HTTP.
 
-A decision is committed before Slack gets its acknowledgement: what is not acknowledged was not
-done, and what is acknowledged is in the ledger. Only the answer to the person, and the rewriting of
-the cards, come after it, from the outbox.
+A decision is committed before Slack gets its acknowledgement. So an acknowledged decision is in the
+ledger, and one that is not acknowledged was not made. The reply to the person and the rewriting of
+the cards follow from the outbox.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ from signoff.core.policies.levels import Verdict
 log = structlog.get_logger(__name__)
 
 _TRIGGER: Final = 2.5
-"""Seconds: a trigger is good for three."""
+"""Seconds; a trigger is valid for three."""
 
 _AT_ONCE: Final = {CLAIM: moves.Claim(), RELEASE: moves.Release()}
 _MENU: Final = frozenset({ANSWER, *MENU})
@@ -102,21 +102,21 @@ _PREFIX: Final = "signoff."
 _NOT_OURS: Final = "This request is not known here."
 _NOT_OPENED: Final = "Slack did not open the form. Choose it again."
 _USED: Final = "exchanged_trigger_id"
-"""What Slack says of a trigger that has opened a modal: it is good for one."""
+"""Slack's error for a trigger that has opened a modal already: it opens only one."""
 
 _OVER: Final = frozenset({_USED, "expired_trigger_id", "trigger_expired", "invalid_trigger_id"})
-"""Trying again with the same trigger is of no use."""
+"""Errors after which the same trigger cannot be tried again."""
 
 Show = Callable[[str, View], Awaitable[None]]
 """Opens a modal."""
 
 
 class SlackHandler:
-    """Takes what people press and submit.
+    """Handles clicks, shortcuts and submitted modals.
 
     Args:
         decisions: Makes the moves.
-        web: Opens modals, and tells people what no approval is there for.
+        web: Opens modals, and sends direct messages that belong to no approval.
         identities: Finds the person behind a user of Slack.
     """
 
@@ -130,14 +130,17 @@ class SlackHandler:
         self._menu = SlackMenu(decisions, self._answers, self._who)
 
     async def handle(self, payload: Mapping[str, Any]) -> Ack:
-        """Do what a payload says, and return what to acknowledge it with.
+        """Handle a payload, and return the acknowledgement.
 
         Raises:
-            SlackPayloadUnreadable: It is not what Slack documents; nothing was done.
-            SlackDeferred: Nobody can say who it was just now; nothing was done.
+            SlackPayloadUnreadable: It is not in the form that Slack documents; nothing was done.
+            SlackDeferred: The user cannot be identified at the moment; nothing was done.
             LedgerError: It could not be committed; nothing was done.
         """
-        match read_payload(dict(payload)):
+        wanted = read_payload(dict(payload))
+        # Modals show who is away now, and what is frozen.
+        await self._decisions.roster.refresh()
+        match wanted:
             case Click() as click:
                 await self._clicked(click)
                 return None
@@ -195,7 +198,7 @@ class SlackHandler:
             wanted = click.action.removeprefix(_PREFIX)
             await self._answers.refuse(answer, error, person, wanted=wanted, seen=seen)
         except SlackError as error:
-            # The trigger was too old, or Slack is away: the card can be pressed again.
+            # The trigger was too old, or Slack is down: the person can press the button again.
             log.warning("slack.no_modal", approval=approval.id, problem=str(error))
             holder, directory = answer.holder.person, self._decisions.directory
             words = say("not_opened", approval, directory, holder)
@@ -245,7 +248,7 @@ class SlackHandler:
         elif click.action == REJECT:
             await self._open(click, views.reject_view(shown, about))
         elif not is_whole(shown) or wanted or offered or approval.needs_reason(Verdict.APPROVE):
-            # What is folded on the card is shown before it is approved.
+            # Values that the card folds are shown before the approval.
             view = views.approve_view(shown, about, wanted, may_grant=offered)
             await self._open(click, view)
         else:
@@ -279,10 +282,10 @@ class SlackHandler:
     async def _filled_in(
         self, submission: Submission, seen: Current, person: Person, answer: Answer
     ) -> Ack:
-        """Decide as a modal says, or return what is wrong with it, at its fields.
+        """Take the decision in a modal, or return the errors of its fields.
 
         Raises:
-            DecisionRefused: The person may not decide, or may not any more.
+            DecisionRefused: The person may not decide.
         """
         approval, directory = seen.approval, self._decisions.directory
         approval.may_decide(person, directory, now=seen.now)
@@ -303,10 +306,10 @@ class SlackHandler:
         return None if isinstance(outcome, Taken) else _shown(outcome, person, directory)
 
     async def _who(self, actor: Actor) -> Person | None:
-        """Return who it was.
+        """Return the person of a user.
 
         Raises:
-            SlackDeferred: Slack has to be asked and did not answer as fast as it wants answers.
+            SlackDeferred: Slack has to be asked and did not answer in time.
         """
         try:
             async with asyncio.timeout(_TRIGGER):
@@ -322,7 +325,7 @@ class SlackHandler:
         where: Receipt | None,
         nonce: str,
     ) -> Answer:
-        """Return who answers what, and where they are told the result."""
+        """Return an answer: its person, its approval, and where the result is sent."""
         source = source_of(actor, nonce)
         return Answer(
             holder=Holder(reference.approval, person.id if person else "", NAME),
@@ -335,11 +338,11 @@ class SlackHandler:
         )
 
     async def _seen(self, answer: Answer) -> bool:
-        """Say whether this very click was taken before: an envelope can come twice."""
+        """Return whether this click was handled before: an envelope can come twice."""
         return await self._ledger.raw(guard(answer.source)) is not None
 
     async def _reconcile(self, approval: Approval, reference: Reference, receipt: Receipt) -> None:
-        """Take up a card that we did not know we had sent: Slack says that it is there."""
+        """Record the delivery of a card that is in Slack but not in the ledger."""
         key = reference.to
 
         async def attempt() -> None:
@@ -354,8 +357,8 @@ class SlackHandler:
             await self._ledger.decide_again(attempt)
 
     async def _whisper(self, click: Click, text: str) -> None:
-        """Tell the person who pressed a card of which the ledger knows nothing."""
-        view = views.notice_view(text, "It may be from another installation, or long over.")
+        """Tell a person that the ledger does not know the card they pressed."""
+        view = views.notice_view(text, "It may be from another installation, or too old.")
         try:
             await self._open(click, view)
         except SlackError as error:
@@ -363,7 +366,7 @@ class SlackHandler:
             await self._say_directly(click.actor, text)
 
     async def _say_directly(self, actor: Actor, text: str) -> None:
-        """Tell somebody in a direct message what no approval is there for."""
+        """Send a direct message that belongs to no approval."""
         said = [SectionBlock(text=plain(text))]
         try:
             async with asyncio.timeout(_TRIGGER):
@@ -372,7 +375,7 @@ class SlackHandler:
             log.warning("slack.not_told", user=actor.user, problem=str(error))
 
     async def _open(self, click: Click | Shortcut, view: View) -> None:
-        """Open a modal; what fails for any reason is tried once more while the trigger is good.
+        """Open a modal. Any failure is tried once more while the trigger is valid.
 
         Raises:
             SlackError: It did not open.
@@ -396,18 +399,18 @@ class SlackHandler:
         try:
             await show(trigger, view)
         except SlackRefused as error:
-            # The first call was answered with an error, and has opened it all the same.
+            # The first call got an error, but opened the modal.
             if error.code != _USED:
                 raise
 
 
 def _is_final(error: ApprovalError) -> bool:
-    """Say whether a modal is closed over a refusal; what is wrong with a field can be corrected."""
+    """Return whether a refusal closes the modal; errors of fields can be corrected in it."""
     return not isinstance(error, PayloadError | GrantRefused)
 
 
 def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
-    """Return why a modal was refused: at its fields, or in its place."""
+    """Return why a modal was refused: as errors of fields, or as another modal."""
     match refused.error:
         case GrantRefused() as error:
             return errors_at({views.SPAN: error})
@@ -419,10 +422,10 @@ def _shown(refused: Refused, person: Person, directory: Directory) -> Ack:
 
 
 def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> None:
-    """Refuse a yes to what Slack cannot show all of.
+    """Refuse an approval of a call that Slack cannot show in full.
 
     Raises:
-        NotShownInFull: Neither the card nor the modal does.
+        NotShownInFull: Neither the card nor the modal shows all of it.
     """
     if approval.in_two_steps:
         return
@@ -435,10 +438,10 @@ def _must_fit(approval: Approval, person: Person, wanted: Sequence[Field]) -> No
 
 
 def _known(person: Person | None, approval: Approval, reference: Reference) -> Person:
-    """Return the person who has sent a modal about this very call.
+    """Return the person who has submitted a modal, if it is about this call.
 
     Raises:
-        NotAnApprover: It is a stranger, or the modal is about another call.
+        NotAnApprover: The person is unknown, or the modal is about another call.
     """
     if person is None or not reference.is_of(approval.digest):
         raise NotAnApprover(f"You are not among those who are asked about {approval.id}.")

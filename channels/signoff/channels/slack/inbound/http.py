@@ -1,4 +1,4 @@
-"""Clicks by HTTP: Slack posts them, signed.
+"""Clicks over HTTP: Slack posts them with a signature.
 
 https://docs.slack.dev/authentication/verifying-requests-from-slack
 """
@@ -27,10 +27,10 @@ LARGEST: Final = 1 << 20
 
 
 def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> Router:
-    """Return the route to which Slack posts what people press; none without a signing secret.
+    """Return a router with the route for Slack's posts; it is empty without a signing secret.
 
-    ``POST /slack/interactions`` answers 200 when what was pressed is in the ledger, and 503 when it
-    could not get there: Slack then shows the person that it did not work.
+    ``POST /slack/interactions`` answers 200 when the click is in the ledger, and 503 when it could
+    not be committed: Slack then shows the person that it failed.
     """
     router = Router()
     secret = settings.signing_secret.get_secret_value()
@@ -58,10 +58,11 @@ def make_slack_router(settings: SlackSettings, handler: SlackHandler) -> Router:
 
 
 def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict[str, Any]:
-    """Return what was pressed.
+    """Return the payload of a request.
 
     Raises:
-        Problem: Slack has not signed it, or not within five minutes, or it is no payload.
+        Problem: Slack did not sign it, the signature is over five minutes old, or it is not a
+            payload.
     """
     headers = {name: request.headers.get(name, "") for name in _SIGNED}
     try:
@@ -76,7 +77,7 @@ def _payload(verifier: SignatureVerifier, request: Request, body: bytes) -> dict
         (text,) = parse_qs(body.decode(), max_num_fields=10)["payload"]
         payload = json.loads(text)
     except (ValueError, KeyError, RecursionError) as error:
-        words = "A form with one field, payload, is wanted, and JSON in it."
+        words = "Send a form with one field, payload, that contains JSON."
         raise Problem(422, "invalid", "The body is no interaction of Slack's", words) from error
     if not isinstance(payload, dict):
         raise Problem(422, "invalid", "The payload is no object", "A JSON object is wanted.")

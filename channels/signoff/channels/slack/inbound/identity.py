@@ -1,7 +1,8 @@
-"""Who a user of Slack is: ids only, never a name, and outsiders are nobody unless they are named.
+"""Finds the person of a Slack user by ids, never by names.
 
-Identity is the user's id together with the id of the team the user belongs to: in a channel that is
-shared with another organisation (Slack Connect), its people press the same buttons.
+A user is identified by their id and the id of their team: in a channel that is shared with another
+organisation (Slack Connect), its people see the same buttons. An outsider counts only if the
+directory names their id.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Identities:
     """Finds the person behind a user of Slack.
 
     Args:
-        web: The Web API, asked about users whose id nobody has configured.
+        web: The Web API, which is asked about users whose id is not configured.
         directory: The people.
     """
 
@@ -41,10 +42,10 @@ class Identities:
         self._directory = directory
         self._me: Me | None = None
         self._asking = asyncio.Lock()
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._known: dict[tuple[str, str, int], _Known] = {}
 
     async def who(self, actor: Actor) -> Person | None:
-        """Return who a user is; None for somebody who is not in the directory, or an outsider.
+        """Return the person of a user, None if they are not in the directory or are an outsider.
 
         Raises:
             SlackDeferred: Slack had to be asked and did not answer.
@@ -61,8 +62,9 @@ class Identities:
         return await self._by_address(actor, me, at_home=at_home)
 
     async def _by_address(self, actor: Actor, me: Me, *, at_home: bool) -> Person | None:
-        """Return whose address a user has; of another team, only within our own organisation."""
-        key = (actor.team, actor.user)
+        """Return the person with the address of a user of our own team or organisation."""
+        # After a reload of the directory, another person may have the address.
+        key = (actor.team, actor.user, self._directory.generation)
         known = self._known.get(key)
         if known is not None and known.until > time.monotonic():
             return self._directory.get(known.person)
@@ -73,7 +75,7 @@ class Identities:
             return None
         own = at_home or (bool(me.enterprise) and member.enterprise == me.enterprise)
         if not actor.team:
-            # The payload does not say whose user it is, and Slack does.
+            # The payload does not name the team, but Slack does.
             own = own or (bool(member.team) and member.team == me.team)
         person = None
         if own and member.human:
@@ -81,7 +83,7 @@ class Identities:
                 self._directory.find(member.email) if "@" in member.email else None
             )
             if person is not None and person.slack and person.slack != actor.user:
-                person = None  # configured with another id: that one is theirs
+                person = None  # another id is configured for this person
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[key] = _Known(person.id if person else "", time.monotonic() + _REMEMBERED)
@@ -89,7 +91,7 @@ class Identities:
 
     async def _whoami(self) -> Me:
         if self._me is None:
-            # The first clicks after a start may come all at once: one of them asks.
+            # Of several first clicks, only one asks.
             async with self._asking:
                 if self._me is None:
                     try:

@@ -1,4 +1,4 @@
-"""What Slack sends when somebody presses or submits something, read strictly.
+"""Strictly parses what Slack sends when somebody presses or submits something.
 
 https://docs.slack.dev/reference/interaction-payloads
 """
@@ -99,12 +99,12 @@ class _ViewSubmission(_Sent):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did it, as Slack says: never a name.
+    """The user as Slack identifies them: by ids, never by name.
 
     Attributes:
         user: The user's id.
-        team: The team the user belongs to, "" where Slack does not say.
-        enterprise: The organisation of the install, "" outside Enterprise Grid.
+        team: The id of the user's team, "" if Slack does not send it.
+        enterprise: The organisation of the installation, "" outside Enterprise Grid.
     """
 
     user: str
@@ -114,17 +114,17 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Click:
-    """A button that was pressed.
+    """A click on a button.
 
     Attributes:
         actor: Who.
-        action: The button's action id, or that of what was chosen in the menu.
+        action: The action id of the button, or of the chosen menu option.
         value: The button's value.
-        at: When, in Slack's way of telling time; with the user it names this click.
+        at: Slack's timestamp; together with the user it identifies this click.
         trigger: Opens one modal, within 3 seconds.
-        message: Where the card stands; None for a button in a modal.
+        message: The receipt of the card; None for a button in a modal.
         about: The approval that the message's own metadata names, "" if it has none.
-        in_modal: Whether it was pressed in a modal; another one is then put on top of that.
+        in_modal: Whether the button is in a modal; a new modal then opens on top of it.
     """
 
     actor: Actor
@@ -139,7 +139,7 @@ class Click:
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """A global shortcut that was chosen.
+    """The choice of a global shortcut.
 
     Attributes:
         actor: Who.
@@ -154,13 +154,13 @@ class Shortcut:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A modal that was submitted.
+    """The submission of a modal.
 
     Attributes:
         actor: Who.
         callback: The modal's callback id.
-        view: The modal's own id: it is submitted once.
-        metadata: What we put into it.
+        view: The modal's id, which identifies this submission.
+        metadata: The metadata that we put into it.
         values: ``view.state.values``.
     """
 
@@ -172,10 +172,10 @@ class Submission:
 
 
 def read_payload(payload: Json) -> Click | Shortcut | Submission | None:
-    """Return what was done; None for what asks nothing of us, such as a modal that was closed.
+    """Return the interaction; None for one that needs no handling, such as a closed modal.
 
     Raises:
-        SlackPayloadUnreadable: A part is missing or not what Slack documents.
+        SlackPayloadUnreadable: A part is missing, or differs from Slack's documentation.
     """
     match payload.get("type"):
         case "block_actions":
@@ -201,7 +201,7 @@ def _click(sent: _BlockActions) -> Click:
     if action_id == MORE:
         text = action.selected_option.value if action.selected_option is not None else ""
         chosen = read_choice(text, str(carried.get("to", "")))
-        # What is no choice of ours is refused as a value that is not ours.
+        # An unknown option is refused later, as an unknown button value.
         action_id, value = (chosen[0], chosen[1].text()) if chosen is not None else (MORE, "")
     return Click(
         actor=_actor(sent),
@@ -209,14 +209,14 @@ def _click(sent: _BlockActions) -> Click:
         value=value,
         at=action.action_ts,
         trigger=sent.trigger_id,
-        message=Receipt(sent.channel.id, message.ts) if at_home else None,  # type: ignore[union-attr]  # at_home says that both are there
+        message=Receipt(sent.channel.id, message.ts) if at_home else None,  # type: ignore[union-attr]  # at_home implies both
         about=str(about),
         in_modal=sent.view is not None,
     )
 
 
 def _actor(sent: _Sent) -> Actor:
-    # The team of the payload is where it was pressed: in a shared channel it proves nothing.
+    # The team of the payload is that of the place: in a shared channel it proves nothing.
     return Actor(
         sent.user.id,
         sent.user.team_id or "",

@@ -1,4 +1,4 @@
-"""Clicks over Socket Mode: connections that we open, so that no address of ours need be public.
+"""Clicks over Socket Mode: we open the connections, so the gateway needs no public URL.
 
 https://docs.slack.dev/apis/events-api/using-socket-mode
 """
@@ -33,13 +33,13 @@ _LONGEST_WAIT: Final = 60.0
 class SocketListener:
     """Holds connections to Slack while the gateway runs.
 
-    Slack sends each click over any one of them, and renews each of them every few hours: with two,
-    one is always there. The SDK reconnects a connection that ends; one that it does not get up
-    again is made anew here, with a growing wait.
+    Slack sends each click over one of the connections, and renews each of them every few hours:
+    with two, one is always open. The SDK reconnects a connection that ends. If it fails for a
+    while, this class opens a new one, with growing delays.
 
     Args:
         settings: The settings.
-        handler: Takes what is pressed.
+        handler: Handles the clicks.
     """
 
     name = "slack"
@@ -54,12 +54,12 @@ class SocketListener:
 
     @property
     def problem(self) -> str:
-        """That no connection is there, or ""."""
+        """The problem if no connection is open, else ""."""
         why = f": {self._why}" if self._why else ""
         return "" if self._up else f"there is no connection to Slack{why}"
 
     async def start(self) -> None:
-        """Begin to connect; the gateway does not wait for Slack."""
+        """Start connecting in the background; the gateway does not wait for Slack."""
         # The SDK logs each reconnection as an error with a traceback.
         logging.getLogger("slack_sdk").setLevel(logging.CRITICAL)
         self._keepers = [
@@ -67,7 +67,7 @@ class SocketListener:
         ]
 
     async def stop(self) -> None:
-        """Close the connections; a click that was not acknowledged is pressed again."""
+        """Close the connections; people press again what was not acknowledged."""
         keepers, self._keepers = self._keepers, []
         for keeper in keepers:
             keeper.cancel()
@@ -84,13 +84,13 @@ class SocketListener:
                 log.info("slack.connected", connection=number)
                 wait = 1.0
                 await self._until_stuck(client, number)
-            except Exception as error:  # noqa: BLE001 -- whatever it was, the connection is made anew
+            except Exception as error:  # noqa: BLE001 -- any failure leads to a new connection
                 self._why = str(error) if isinstance(error, SlackError) else type(error).__name__
                 log.warning("slack.not_connected", connection=number, problem=self._why)
             finally:
                 self._up.discard(number)
                 await _closed(client)
-            await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311 -- no secret
+            await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311 -- not a secret
             wait = min(wait * 2, _LONGEST_WAIT)
 
     async def _connected(self, client: SocketModeClient) -> None:
@@ -99,18 +99,18 @@ class SocketListener:
         Raises:
             SlackError: Slack gives no address to connect to, or does not answer there in time.
         """
-        # Asked for here: the SDK goes on asking in silence, whatever Slack says. The address has a
-        # ticket in it and is in no message of ours.
+        # We request the address ourselves: the SDK would retry silently, whatever Slack answers.
+        # The address contains a ticket, so our messages never contain it.
         token = self._settings.app_token.get_secret_value()
         client.wss_uri = await address(client.web_client, token)
         try:
             await asyncio.wait_for(client.connect(), _CONNECTING)  # type: ignore[no-untyped-call]  # the SDK's
         except TimeoutError as error:
-            problem = f"Slack let no connection be made in {_CONNECTING:g} s."
+            problem = f"Slack did not accept a connection within {_CONNECTING:g} s."
             raise SlackDeferred(problem) from error
 
     async def _until_stuck(self, client: SocketModeClient, number: int) -> None:
-        """Return when the SDK has not got the connection up again for a while."""
+        """Return when the SDK has failed to reconnect for a while."""
         down = 0.0
         while down < _STUCK:
             await asyncio.sleep(_LOOK)
@@ -129,7 +129,7 @@ class SocketListener:
         return client
 
     async def _take(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
-        """Do what an envelope says, and acknowledge it then; what could not be done is not."""
+        """Handle an envelope, and acknowledge it only if that succeeded."""
         ack = None
         try:
             if request.type == "interactive":
@@ -149,5 +149,5 @@ class SocketListener:
 async def _closed(client: SocketModeClient) -> None:
     try:
         await client.close()  # type: ignore[no-untyped-call]  # the SDK's
-    except Exception as error:  # noqa: BLE001 -- it is thrown away
+    except Exception as error:  # noqa: BLE001 -- the connection is discarded
         log.debug("slack.close_failed", problem=str(error))

@@ -1,4 +1,4 @@
-"""What a submitted modal says, and what is wrong with it, at its fields."""
+"""Reads a submitted modal, and reports errors at its fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from signoff.core.grants.moves import GiveGrant
 
 
 class Misfilled(Exception):
-    """What is wrong with a modal, at one of its blocks."""
+    """An error in one block of a modal."""
 
     def __init__(self, block: str, text: str) -> None:
         super().__init__(text)
@@ -31,10 +31,10 @@ class Misfilled(Exception):
 
 
 def move_in(submission: Submission, approval: Approval) -> Move:
-    """Return what the modal of a decision, or of a question to the requester, wants.
+    """Return the move of a modal for a decision or a question to the requester.
 
     Raises:
-        PayloadErrors: Some fields do not hold what is asked for.
+        PayloadErrors: Some fields are invalid.
     """
     reason = text_in(submission, views.REASON)
     if submission.callback == ASK:
@@ -48,25 +48,25 @@ def move_in(submission: Submission, approval: Approval) -> Move:
 
 
 def _span_of(submission: Submission) -> timedelta | None:
-    """Return for how long calls like it are approved, too; None where that was not chosen."""
+    """Return the chosen duration of a grant for similar calls; None if there is none."""
     option = given(submission, views.SPAN, "selected_option")
     chosen = option.get("value") if isinstance(option, Mapping) else None
     try:
         span = parse_duration(chosen) if isinstance(chosen, str) else None
     except ValueError:
-        # Slack sends what it was given; whatever else this is, it is no choice of ours.
+        # Slack returns only the options that it was given, so this is not one of ours.
         return timedelta(0)
     return span if isinstance(span, timedelta) else None
 
 
 def text_in(submission: Submission, block: str) -> str:
-    """Return what was written into a block, "" where nothing was."""
+    """Return the text of a block, "" if it is empty."""
     text = given(submission, block, "value")
     return clean_text(text).strip()[:LONGEST_REASON] if isinstance(text, str) else ""
 
 
-def given(submission: Submission, block: str, key: str) -> Any:  # noqa: ANN401 -- JSON of Slack's own making
-    """Return what the input of a block holds under a key, None where it holds nothing."""
+def given(submission: Submission, block: str, key: str) -> Any:  # noqa: ANN401 -- Slack's JSON
+    """Return the value under a key of a block's input, None if there is none."""
     element = submission.values.get(block)
     held = element.get(VALUE) if isinstance(element, Mapping) else None
     return held.get(key) if isinstance(held, Mapping) else None
@@ -81,7 +81,7 @@ def errors_at(problems: Mapping[str, object]) -> Ack:
 
 
 def errors_of(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
-    """Return errors at the fields of a decision's modal."""
+    """Return the errors at the fields of a decision's modal."""
     names = [field.name for field in fields(approval)[:MOST_FIELDS]]
     return errors_at(
         {
@@ -92,5 +92,5 @@ def errors_of(approval: Approval, problems: Mapping[str, PayloadError]) -> Ack:
 
 
 def first_block(approval: Approval) -> str:
-    """Return the first block of a decision's modal that takes anything."""
+    """Return the first input block of a decision's modal."""
     return field_id(0) if fields(approval) else views.REASON

@@ -1,1 +1,1 @@
-"""What goes to Slack: messages and modals, at the pace that Slack allows."""
+"""Sends messages and modals to Slack, within Slack's rate limits."""

@@ -1,7 +1,7 @@
-"""A message as Block Kit: the card, what it becomes when it is over, and notices.
+"""Messages as Block Kit: cards, outcomes and notices.
 
-Pure: no I/O. Every text of an agent or a person is plain text, so that none of it is a mention, a
-link, an emoji or bold; mrkdwn has moments and words of ours alone. Every block keeps to Slack's
+Pure: no I/O. Text from an agent or a person is plain text, so that it cannot contain a mention, a
+link, an emoji or bold text. Only our own words and times are mrkdwn. Every block respects Slack's
 limits (https://docs.slack.dev/reference/block-kit/blocks).
 """
 
@@ -77,14 +77,14 @@ _HINT: Final = 600
 _MOST_COMMENTS: Final = 5
 _ENTRY: Final = 200
 _MOST_PIECES: Final = 2
-"""Blocks of free text below a card; all texts of a message may have about 12,000 characters."""
+"""The most blocks of free text below a card; a message may have about 12,000 characters."""
 
 Json = dict[str, Any]
-"""What slack-sdk sends: JSON of Slack's own making."""
+"""JSON as slack-sdk sends it."""
 
 
 def opening(message: Message) -> tuple[str, list[Block]]:
-    """Return the text and the blocks of a message that asks: a card, or a bundle."""
+    """Return the text and the blocks of a card or a bundle."""
     if message.kind is not Kind.BUNDLE:
         return card_message(message)
     group = "" if "@" in message.address else place_and_group(message.address)[1]
@@ -95,7 +95,7 @@ def opening(message: Message) -> tuple[str, list[Block]]:
 
 
 def bundle_blocks(message: Message) -> list[Block]:
-    """Return the blocks of a bundle: a section for each request, with a button that is a link."""
+    """Return the blocks of a bundle: a section for each request, with a link button."""
     head = HeaderBlock(text=plain(one_line(message.headline), HEADER))
     return [head, *_paragraphs(message.text), *map(_listed, message.entries)]
 
@@ -114,7 +114,7 @@ def _listed(entry: Entry) -> SectionBlock:
 
 
 def card_message(message: Message) -> tuple[str, list[Block]]:
-    """Return the text and the blocks of a card, as they are posted."""
+    """Return the text and the blocks of a new card."""
     group = "" if "@" in message.address else place_and_group(message.address)[1]
     mention = f"<!subteam^{escape(group, _ID)}> " if group else ""
     return mention + summary(message), card_blocks(message, inbox=message.link, group=group)
@@ -130,8 +130,8 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
     """Return the blocks of an open card.
 
     Args:
-        message: What is asked, and who is asked.
-        inbox: The address of its page, "" where there is no inbox page.
+        message: The message, with the card and the recipient.
+        inbox: The URL of its page, "" if there is no inbox page.
         group: The id of a user group to mention, "" for none.
     """
     card = message.card
@@ -142,7 +142,7 @@ def card_blocks(message: Message, *, inbox: str = "", group: str = "") -> list[B
 
 
 def outcome_blocks(message: Message) -> list[Block]:
-    """Return the blocks of a card that is over: what was asked, how it ended, no buttons."""
+    """Return the blocks of an ended card: the request and its outcome, without buttons."""
     mark = "✅" if message.good else "▪️"
     return [
         *_head(message.card, open_still=False),
@@ -154,7 +154,7 @@ def outcome_blocks(message: Message) -> list[Block]:
 
 
 def notice_blocks(message: Message) -> list[Block]:
-    """Return the blocks of an answer to what a person did, or of what the agent did with it."""
+    """Return the blocks of a notice or a result."""
     elements: list[ButtonElement | LinkButtonElement] = []
     if message.kind is Kind.QUESTION:
         value = _reference(message.card, message.person).text()
@@ -178,14 +178,14 @@ def notice_blocks(message: Message) -> list[Block]:
 
 
 def summary(message: Message) -> str:
-    """Return the one line for notifications and screen readers, escaped."""
+    """Return the escaped line for notifications and screen readers."""
     open_still = message.kind in {Kind.CARD, Kind.UPDATE}
     line = message.card.title if open_still else message.headline
     return escape(one_line(line), _SUMMARY)
 
 
 def metadata(message: Message) -> Json:
-    """Return the metadata by which a card is found again (message metadata of the Web API)."""
+    """Return the metadata that identifies a card (message metadata of the Web API)."""
     payload = {"approval": message.card.approval, "to": message.person}
     if message.level_key:
         payload["turn"] = message.level_key
@@ -213,7 +213,7 @@ def _head(card: Card, *, open_still: bool) -> Iterator[Block]:
 
 
 def _missing(card: Card, inbox: str) -> Iterator[Block]:
-    """Say where a yes is possible, where the card does not show all of the call."""
+    """Yield where the request can be approved, if the card does not show the whole call."""
     if is_whole(card):
         return
     if extent(card) is Shown.COMPLETE:
@@ -227,20 +227,20 @@ def _missing(card: Card, inbox: str) -> Iterator[Block]:
 
 
 def _standing(card: Card) -> Iterator[Block]:
-    """Yield why it is here, who has answered, and who is asked still."""
+    """Yield why the person is asked, who answered, and who is still asked."""
     lines = [
         card.escalated,
         card.progress,
         f"Still asked: {card.awaited}" if card.awaited else "",
         card.similar,
-        "A yes has to be confirmed on its page afterwards." if card.in_two_steps else "",
+        "An approval counts only after you confirm it on its page." if card.in_two_steps else "",
     ]
     if said := "\n".join(plain(line, _LINE).text for line in lines if line):
         yield SectionBlock(text=plain(said))
 
 
 def _explanation(card: Card) -> Iterator[Block]:
-    """Yield what was said before the call, what was said about it last, and who has claimed it."""
+    """Yield the remarks before the call, the latest comments, and the claim."""
     for said_by, text in card.remarks:
         about = plain(f"{said_by} said before, unchecked:", NAME)
         yield ContextBlock(elements=[about, plain(text, SECTION)])
@@ -253,7 +253,7 @@ def _explanation(card: Card) -> Iterator[Block]:
 
 
 def _who(card: Card, *, open_still: bool) -> list[TextObject]:
-    """Return who asks, and until when: what has to be seen before anything is pressed."""
+    """Return the requester and the deadline, which must be visible above the buttons."""
     said: list[TextObject] = [plain(f"Requested by {card.requester}", _SUMMARY)]
     if open_still and card.deadline is not None:
         said.append(markup(f"Answer until *{date(card.deadline)}*"))
@@ -263,7 +263,7 @@ def _who(card: Card, *, open_still: bool) -> list[TextObject]:
 
 
 def _marks(card: Card) -> ContextBlock:
-    """Return in small print which call it is; the modal with the details says more of that."""
+    """Return the ids of the call in small print; the Details modal shows more."""
     return ContextBlock(elements=[plain(f"digest {short_digest(card.digest)}")])
 
 
@@ -278,7 +278,7 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
     elements: list[ButtonElement | LinkButtonElement | OverflowMenuElement] = []
     approves_at_once = is_whole(card) and not (card.fields or card.optional)
     confirm = _confirm(card) if card.risky and approves_at_once else None
-    # A yes that is confirmed on the page is given where all of it is shown.
+    # With two steps, the confirmation page shows the whole call.
     if extent(card) is Shown.COMPLETE or card.in_two_steps:
         elements.append(
             ButtonElement(
@@ -309,7 +309,7 @@ def _buttons(card: Card, *, to: str, inbox: str) -> ActionsBlock:
 
 
 def _more(card: Card) -> str:
-    """Return what the button says that approves, or shows what is to be approved."""
+    """Return the label of the button that approves, or that shows the rest of the call."""
     if card.kind is Asks.INPUT:
         return "Answer"
     return "Approve" if is_whole(card) else "Approve…"
@@ -320,7 +320,7 @@ def _reference(card: Card, to: str) -> Reference:
 
 
 def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
-    """Return what is wanted less often; who may is judged when it is chosen. Slack takes five."""
+    """Return the menu of less frequent moves; permissions are checked later. Slack takes five."""
     in_a_place = reference.to.startswith("#")
     options = [("Comment…", COMMENT), ("Reassign…", REASSIGN)]
     if card.extends:
@@ -328,7 +328,7 @@ def _menu(card: Card, reference: Reference) -> OverflowMenuElement:
     if in_a_place or card.awaited:
         options.append(("Remind", REMIND))
     if in_a_place:
-        # There the requester may see the card, too.
+        # In a channel, the requester may see the card, too.
         options.append(("Withdraw…", WITHDRAW))
     return OverflowMenuElement(
         action_id=MORE,
@@ -366,7 +366,7 @@ def _revoke(message: Message) -> ButtonElement:
 
 
 def _paragraphs(text: str) -> Iterator[Block]:
-    """Yield a text in as few blocks as hold it; what is too long for a message ends in "…"."""
+    """Yield a text in as few blocks as possible; a text that is too long ends in "…"."""
     whole = "\n\n".join(filter(None, (part.strip() for part in text.split("\n\n"))))
     for piece in pieces(whole, SECTION, _MOST_PIECES):
         yield SectionBlock(text=plain(piece.strip()))

@@ -1,4 +1,4 @@
-"""The Slack channel: cards and notices as messages, cards rewritten once they are over."""
+"""The Slack channel: posts cards and notices, and rewrites cards."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ log = structlog.get_logger(__name__)
 NAME: Final = "slack"
 
 _CONVERSATIONS: Final = frozenset("CGD")
-"""What the ids of conversations begin with."""
+"""The first letters of conversation ids."""
 
 _AT_ONCE: Final = 8
 _LOOK_BACK: Final = timedelta(days=2)
 _CLOCKS_DIFFER: Final = timedelta(hours=1)
-"""Slack's clock stamps the messages, and the ledger's says when to look."""
+"""Allows for a difference between Slack's clock and the ledger's."""
 
 _NO_WORD: Final = 1.0
-"""Seconds to wait where Slack limits us and does not say for how long."""
+"""Seconds to wait if Slack limits us and does not say for how long."""
 
 _LEDGER_AWAY: Final = 5.0
 _GONE: Final = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "is_inactive"}
     | {"channel_not_found", "is_archived", "thread_not_found"}
 )
-"""Our copy is not there any more, or nobody can change it: nothing is wrong with the decision."""
+"""Errors for a card that is gone or cannot be changed, which does not affect the decision."""
 
 
 class SlackChannel:
-    """Delivers by the Web API. The receipt is where the message stands.
+    """Delivers through the Web API. The receipt is the location of the message.
 
     Args:
         web: The Web API.
-        ledger: Shares with all processes how fast Slack may be called, and what was looked up;
-            without one, Slack itself says when it is too much.
-        app: Which app it is: another one has other conversations.
+        ledger: Shares rate limits and look-ups among all processes. Without one, only Slack limits
+            the rate.
+        app: The name of the app; each app has its own conversations.
     """
 
     name = NAME
@@ -66,9 +66,9 @@ class SlackChannel:
         self._conversations = Conversations(web, app=app, ledger=ledger)
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
-        """Deliver a batch, several at once; see `Channel`.
+        """Deliver a batch concurrently; see `Channel`.
 
-        What Slack's limits leave no slot for is put off, the latest deadlines first.
+        Messages above Slack's limits are delayed, those with the latest deadlines first.
         """
         gate = asyncio.Semaphore(_AT_ONCE)
 
@@ -111,7 +111,7 @@ class SlackChannel:
             return [_LEDGER_AWAY] * len(wishes)
 
     async def _translated(self, step: Callable[[], Awaitable[T]], message: Message) -> T | Result:
-        """Do something; what goes wrong is a result."""
+        """Run a step, and return an error as a result."""
         try:
             return await step()
         except SlackDeferred as error:
@@ -166,7 +166,7 @@ class SlackChannel:
             try:
                 there, looked = await self._posted_before(channel, message)
             except SlackDeferred as error:
-                # It is the history that is limited, and not the post.
+                # Slack limited the history, not the post.
                 return _put_off(error, message)
             if there is not None:
                 log.info("slack.reconciled", message=message.id)
@@ -176,16 +176,16 @@ class SlackChannel:
             receipt = await self._web.post(channel, text, shown, metadata=metadata)
         except SlackDeferred as error:
             if looked and not error.unsure and not error.limited:
-                # What was unsure is known by now: nothing stands there.
+                # The search has shown that the card was not posted.
                 return Retry(error.after, str(error), unsure=False)
             raise
         return Delivered(str(receipt), shown=seen)
 
     async def _posted_before(self, channel: str, message: Message) -> tuple[Receipt | None, bool]:
-        """Look whether an earlier attempt, whose answer was lost, has posted the card.
+        """Search for a card that an earlier attempt posted, whose response was lost.
 
         Returns:
-            Where it stands, None for nowhere; and whether all of the time was looked through.
+            The location of the card, None if it was not found; and whether the search was complete.
         """
         payload = blocks.metadata(message)["event_payload"]
         since, until = message.at - _LOOK_BACK, message.at + _CLOCKS_DIFFER
@@ -198,7 +198,7 @@ class SlackChannel:
             await self._rest(Call(HISTORY), error)
             raise
         except SlackRefused as error:
-            # Without the scope for it a second card is possible; a press on it reconciles it.
+            # Without this scope a second card is possible; a click on it reconciles it.
             log.warning("slack.cannot_look_back", message=message.id, problem=str(error))
             return None, False
 
@@ -222,13 +222,13 @@ class SlackChannel:
         return Delivered(message.thread, copy=lost or "updated", shown=shown_now)
 
     async def _told_in_place(self, message: Message) -> Result:
-        """Tell one user in the conversation where they pressed something."""
+        """Show a user a notice in the conversation in which they clicked."""
         channel, _, user = message.address.partition("/")
         said, text = blocks.notice_blocks(message), blocks.summary(message)
         try:
             return Delivered(f"{channel}/{await self._web.whisper(channel, user, text, said)}")
         except SlackRefused as error:
-            # The person who has left the conversation meanwhile still gets an answer.
+            # A person who has left the conversation still gets the notice.
             log.info("slack.told_directly", message=message.id, problem=str(error))
             return Delivered(str(await self._web.post(await self._conversation(user), text, said)))
 
@@ -239,7 +239,7 @@ class SlackChannel:
         return Delivered(str(receipt))
 
     async def _conversation(self, address: str) -> str:
-        """Return the conversation of an address: an id, or the address of somebody's mail."""
+        """Return the conversation for an address, which is an id or an email address."""
         place = _place(address)
         if place[:1] in _CONVERSATIONS and "@" not in place:
             return place
@@ -259,7 +259,7 @@ class SlackChannel:
             raise
 
     async def _rest(self, call: Call, error: SlackDeferred) -> None:
-        """Make no such call, in any process, for as long as Slack has asked for."""
+        """Stop such calls, in all processes, for as long as Slack asked."""
         if error.limited and self._pace is not None and error.after:
             await self._pace.rest(call, error.after)
 
@@ -267,7 +267,7 @@ class SlackChannel:
         """Take a slot for a look-up.
 
         Raises:
-            SlackDeferred: There is none.
+            SlackDeferred: No slot is free.
         """
         wish = (method, Call(method), None)
         if self._pace is not None and (wait := (await self._pace.take([wish]))[0]):
@@ -276,18 +276,18 @@ class SlackChannel:
 
 
 def _put_off(error: SlackDeferred, message: Message) -> Retry:
-    """Return when a message is tried again; what Slack has limited was no attempt."""
+    """Return when to try again; a call that Slack limited does not count as an attempt."""
     after = error.after or (_NO_WORD if error.limited else 0)
     unsure = message.unsure or error.unsure
     return Retry(after, str(error), counted=not error.limited, unsure=unsure)
 
 
 def _place(address: str) -> str:
-    """Return the part of an address that says where, without a group that is mentioned there."""
+    """Return the place in an address, without the group to mention there."""
     return address if "@" in address else blocks.place_and_group(address)[0]
 
 
 def _whispered(message: Message) -> bool:
-    """Say whether it is an answer that one user sees in a conversation: ``C0OPS/U0CLEO``."""
+    """Return whether only one user sees the notice in a conversation: ``C0OPS/U0CLEO``."""
     channel, _, user = message.address.partition("/")
     return bool(user) and channel[:1] in _CONVERSATIONS and "@" not in user

@@ -1,4 +1,4 @@
-"""Which conversation reaches somebody: looked up in Slack once, and known to all processes then."""
+"""Finds a person's direct conversation: Slack is asked once, for all processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = structlog.get_logger(__name__)
 
 _KEPT: Final = timedelta(days=30)
 _KEPT_BY_ADDRESS: Final = timedelta(days=1)
-"""An address can become somebody else's."""
+"""Entries expire, because an address can pass to another person."""
 
 Ready = Callable[[str], Awaitable[None]]
-"""Waits for nothing, and raises `SlackDeferred` where a method may not be called now."""
+"""Raises `SlackDeferred` if a method may not be called now; it does not wait."""
 
 
 class Conversations:
@@ -31,8 +31,8 @@ class Conversations:
 
     Args:
         web: The Web API.
-        app: Which app it is for: another one has other conversations.
-        ledger: Where they are kept for all processes; None keeps them in this one alone.
+        app: The name of the app; each app has its own conversations.
+        ledger: Keeps the results for all processes; None keeps them only in this one.
     """
 
     def __init__(self, web: SlackWeb, *, app: str = "", ledger: Ledger | None = None) -> None:
@@ -47,25 +47,25 @@ class Conversations:
         """Return the id of the conversation with a user.
 
         Args:
-            place: The user's id, with or without that of the team; or an email address.
-            ready: Asked before each method that is called.
+            place: The user's id, with or without the team's id; or an email address.
+            ready: Called before each method.
 
         Raises:
-            SlackError: Slack cannot say, or may not be asked now.
+            SlackError: Slack cannot answer, or may not be called now.
             LedgerError: Redis cannot be reached.
         """
         if place not in self._found:
-            # A burst of cards for one person makes one look-up.
+            # A burst of cards for one person causes one look-up.
             async with self._asking[place]:
                 if place not in self._found:
                     self._found[place] = await self._kept_of(place) or await self._new(place, ready)
         return self._found[place]
 
     async def forget(self, place: str) -> bool:
-        """Forget a conversation that Slack does not know any more.
+        """Forget a conversation that Slack no longer knows.
 
         Returns:
-            Whether it was known from earlier, so that it is worth looking it up anew.
+            Whether it came from an earlier look-up, so that a new look-up is worthwhile.
 
         Raises:
             LedgerError: Redis cannot be reached.

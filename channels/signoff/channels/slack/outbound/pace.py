@@ -1,7 +1,8 @@
-"""How fast Slack is called, for all processes together.
+"""Limits the rate of calls to Slack, for all processes together.
 
-https://docs.slack.dev/apis/web-api/rate-limits: a method has a tier, so many calls a minute, and
-messages are posted about once a second into each conversation, a few hundred times a minute in all.
+https://docs.slack.dev/apis/web-api/rate-limits: each method has a tier with a limit per minute.
+Messages are limited to about one a second in each conversation, and a few hundred a minute in
+total.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _A_MINUTE: Final = {
 
 _IN_A_CONVERSATION: Final = timedelta(seconds=1)
 _AT_ONCE: Final = 2
-"""Slack takes short bursts; the second slot makes up for a worker that comes a little late."""
+"""Slack allows short bursts; the second slot compensates for a worker that is slightly late."""
 
 _POSTS: Final = Limit(f"slack:slots:{POST}", timedelta(milliseconds=200), 20)
 
 
 class Call(NamedTuple):
-    """A call of the Web API that is to be made.
+    """A planned call of the Web API.
 
     Attributes:
         method: The method.
@@ -52,7 +53,7 @@ class Pace:
     """Gives out slots for calls of the Web API.
 
     Args:
-        ledger: Where they are counted.
+        ledger: The ledger, which counts the calls.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -62,10 +63,10 @@ class Pace:
         """Take slots, the earliest deadline first.
 
         Args:
-            calls: For each its name, the call, and until when it is of use; None for ever.
+            calls: For each call its name, the call, and its deadline; None without a deadline.
 
         Returns:
-            For each call, in their order, 0 where it may be made, or in how many seconds it should
+            For each call, in the same order: 0 if it may be made, else the seconds after which to
             ask again.
 
         Raises:
@@ -76,17 +77,17 @@ class Pace:
         )
 
     async def rest(self, call: Call, seconds: float) -> None:
-        """Make no such call for so many seconds: Slack has asked for it.
+        """Stop such calls for a number of seconds, because Slack asked for it.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
         """
-        # A post is refused for its conversation as a rule; the others go on.
+        # Slack usually limits a post for its conversation only; the others continue.
         await self._slots.rest(limits_of(call)[0], seconds)
 
 
 def limits_of(call: Call) -> tuple[Limit, ...]:
-    """Return the limits under which a call is made, the narrowest first."""
+    """Return the limits of a call, the narrowest first."""
     if call.method == POST:
         key = f"slack:slots:{POST}:{call.channel}"
         return Limit(key, _IN_A_CONVERSATION, _AT_ONCE), _POSTS

@@ -1,6 +1,7 @@
-"""A call as Block Kit: its arguments, folded or in full, and whether Slack can show all of them.
+"""Calls as Block Kit: the arguments, folded or in full, and whether Slack can show all.
 
-Pure: no I/O. A message takes 50 blocks and about 12,000 characters, a modal 100 blocks and 250 kB.
+Pure: no I/O. A message may have 50 blocks and about 12,000 characters, a modal 100 blocks and 250
+kB.
 """
 
 from __future__ import annotations
@@ -17,45 +18,46 @@ from signoff.core.approvals.parts import Shown
 from signoff.core.cards.card import Card, Row
 
 MOST_ROWS: Final = 20
-"""Arguments on the card itself; the others are behind Details."""
+"""The most arguments on the card; Details shows the others."""
 
 MOST_IN_MODAL: Final = 100
-"""Blocks of a modal."""
+"""The most blocks in a modal."""
 
 NO_ARGUMENTS: Final = "It takes no arguments."
 
 _FOLDED: Final = 160
-"""Characters of a value that stands beside its name; of a card that is folded, all that is shown of
-it."""
+"""The most characters of a value beside its name; a folded card shows no more of it."""
 
 _ROOM: Final = 3_000
-"""UTF-16 units of a call that is shown whole on its card. All texts of a message together may have
-about 12,000 (msg_blocks_too_long), and much is said besides."""
+"""The most UTF-16 units of a call that its card shows whole.
+
+A message may have about 12,000 in total (msg_blocks_too_long), and needs many for other texts.
+"""
 
 _MOST_LONG_ROWS: Final = 8
-"""Arguments of more than one line on a card, two blocks each; a message has 50 blocks."""
+"""The most multi-line arguments on a card, two blocks each; a message has 50 blocks."""
 
 _ROOM_IN_MODAL: Final = 200_000
-"""Bytes of a call in a modal; Slack takes a view of 250 kB."""
+"""The most bytes of a call in a modal; Slack accepts views of 250 kB."""
 
 _OURS_IN_MODAL: Final = 10
-"""Blocks of a modal that are not of the call: titles, a reason, a span, small print."""
+"""The blocks of a modal besides the call: titles, a reason, a duration, small print."""
 
 _ROWS_A_SECTION: Final = 5
 NAME: Final = 150
-"""Characters of a name on a card."""
+"""The most characters of a name on a card."""
 
 
 def extent(card: Card) -> Shown:
-    """Return how much of a call can be read in Slack before a yes.
+    """Return how much of a call Slack can show before an approval.
 
-    Where the card is folded, Approve opens a modal that shows the rest.
+    If the card is folded, Approve opens a modal that shows the rest.
     """
     return Shown.COMPLETE if is_whole(card) or fits_modal(card) else Shown.CUT
 
 
 def is_whole(card: Card) -> bool:
-    """Say whether a card shows all of its call, so that its button can decide at once."""
+    """Return whether a card shows its whole call, so that its button can decide immediately."""
     texts = (card.title, card.hint, *(text for row in card.rows for text in (row.name, row.value)))
     return (
         units(card.title) <= HEADER
@@ -67,7 +69,7 @@ def is_whole(card: Card) -> bool:
 
 
 def fits_modal(card: Card) -> bool:
-    """Say whether a modal can show all of a call, beside the fields to fill."""
+    """Return whether a modal can show the whole call, in addition to the fields."""
     asked = (*card.fields, *(Row(name=name, value="") for name in card.optional))
     room = MOST_IN_MODAL - _OURS_IN_MODAL - len(asked)
     texts = (card.title, card.hint, *(one.name for one in (*card.rows, *asked)))
@@ -81,12 +83,12 @@ def fits_modal(card: Card) -> bool:
 
 
 def without_arguments(card: Card) -> bool:
-    """Say whether a call takes none; a question has none to miss."""
+    """Return whether a call has no arguments; false for a question, which needs none."""
     return not card.rows and card.kind is not Asks.INPUT
 
 
 def rows_of(card: Card, *, whole: bool) -> Iterator[Block]:
-    """Yield the arguments: in full, or the beginning of each."""
+    """Yield the arguments, in full or shortened."""
     fields: list[PlainTextObject] = []
     for row in card.rows[:MOST_ROWS]:
         if whole and _is_long(row):
@@ -107,11 +109,11 @@ def rows_of(card: Card, *, whole: bool) -> Iterator[Block]:
 
 
 def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
-    """Yield arguments in full, as far as so many blocks hold them; what is left out is said."""
+    """Yield arguments in full, in at most `most` blocks; the last one says what is left out."""
     left = most
     for at, row in enumerate(rows):
         blocks = _in_full(row, left)
-        # The last block is for what is left out, unless nothing is.
+        # The last block is reserved for the note about omitted arguments.
         if len(blocks) > left - (at < len(rows) - 1):
             more = f"… and {len(rows) - at:,} more that are too long for Slack: see the page"
             yield ContextBlock(elements=[plain(more)])
@@ -121,7 +123,7 @@ def rows_in_full(rows: Sequence[Row], *, most: int) -> Iterator[Block]:
 
 
 def _in_full(row: Row, most: int) -> list[Block]:
-    """Return an argument in full; in more blocks than `most` where it takes more."""
+    """Return an argument in full, even if it needs more blocks than `most`."""
     name = plain(row.name, FIELD)
     if not _is_long(row):
         return [SectionBlock(fields=[name, plain(row.value, FIELD)])]

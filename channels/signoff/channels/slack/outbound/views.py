@@ -1,4 +1,4 @@
-"""The modals: what to fill in to approve, the reason of a rejection, everything in full.
+"""The modals: the form of an approval, the reason of a rejection, the details, and others.
 
 Pure: no I/O. https://docs.slack.dev/reference/views/modal-views
 """
@@ -58,24 +58,23 @@ REASON: Final = "reason"
 """The block id of the reason."""
 
 SPAN: Final = "span"
-"""The block id of how long calls like it are approved, too."""
+"""The block id of the duration of a grant for similar calls."""
 
 TO: Final = "to"
-"""The block id of the person to hand over to."""
+"""The block id of the new approver."""
 
 LENGTH: Final = "length"
-"""The block id of how much time is wanted."""
+"""The block id of the additional time."""
 
 FIRST_DAY: Final = "first"
 LAST_DAY: Final = "last"
 STANDS_IN: Final = "delegate"
 HAND_OVER: Final = "hand_over"
 BACK: Final = "back"
-"""The block ids of what is said about being away; the only options of the last two have their names
-too."""
+"""The block ids of an absence; the single options of the last two have the same names."""
 
 MOST_REQUESTS: Final = 20
-"""Requests in one modal, of three blocks each."""
+"""The most requests in one modal, of three blocks each."""
 
 _ABOUT_WHOM: Final = 500
 _ABOUT: Final = 4
@@ -85,13 +84,13 @@ _MOST_PIECES: Final = 20
 def approve_view(
     card: Card, reference: Reference, wanted: Sequence[Field], *, may_grant: bool = False
 ) -> View:
-    """Return the modal in which a person fills in what the approval needs.
+    """Return the modal with the form of an approval.
 
     Args:
-        card: What is asked.
-        reference: Kept in the modal.
-        wanted: The fields to fill.
-        may_grant: Whether the person may approve calls like it, too.
+        card: The card of the request.
+        reference: The reference, which the modal keeps.
+        wanted: The fields of the form.
+        may_grant: Whether the person may give a grant for similar calls.
     """
     answers = card.kind is Asks.INPUT
     form: list[Block] = list(inputs(wanted))
@@ -107,7 +106,7 @@ def approve_view(
 
 
 def reject_view(card: Card, reference: Reference) -> View:
-    """Return the modal that takes the reason of a rejection."""
+    """Return the modal for the reason of a rejection."""
     label = "Why? The agent reads it and can propose something else."
     no = "Decline" if card.kind is Asks.INPUT else "Reject"
     blocks = [_title(card), _reason(label, optional=True)]
@@ -115,20 +114,20 @@ def reject_view(card: Card, reference: Reference) -> View:
 
 
 def ask_view(card: Card, reference: Reference) -> View:
-    """Return the modal that takes a question to the requester."""
+    """Return the modal for a question to the requester."""
     label = f"What do you want to know from {card.requester}?"
     form = _reason(label, optional=False)
     return _modal(ASK, "Ask", "Send", reference, [_title(card), form])
 
 
 def comment_view(card: Card, reference: Reference) -> View:
-    """Return the modal that takes a comment."""
+    """Return the modal for a comment."""
     form = _reason("What do you want to say? All who see the card read it.", optional=False)
     return _modal(COMMENT, "Comment", "Send", reference, [_title(card), form])
 
 
 def reassign_view(card: Card, reference: Reference) -> View:
-    """Return the modal in which a person gives their place to somebody else."""
+    """Return the modal in which an approver reassigns their seat."""
     to = InputBlock(
         block_id=TO,
         label=plain("Who decides instead of you?"),
@@ -140,7 +139,7 @@ def reassign_view(card: Card, reference: Reference) -> View:
 
 
 def extend_view(card: Card, reference: Reference, most: str) -> View:
-    """Return the modal that takes how much time is wanted; `most` is written as people read it."""
+    """Return the modal to extend the deadline; `most` is the longest extension, as text."""
     length = InputBlock(
         block_id=LENGTH,
         label=plain("How much more time?"),
@@ -152,36 +151,36 @@ def extend_view(card: Card, reference: Reference, most: str) -> View:
 
 
 def withdraw_view(card: Card, reference: Reference) -> View:
-    """Return the modal in which the requester takes the question back."""
+    """Return the modal in which the requester withdraws the request."""
     form = [_title(card), _reason("Why? The agent reads it.", optional=True)]
     return _modal(WITHDRAW, "Withdraw", "Withdraw", reference, form)
 
 
 def answer_view(card: Card, reference: Reference, question: str) -> View:
-    """Return the modal in which the requester answers; `question` is "" where none is open."""
+    """Return the modal in which the requester answers; `question` is "" if none is open."""
     asked = [SectionBlock(text=plain(question, SECTION))] if question else []
-    form = _reason("Your answer stands on the card, and decides nothing.", optional=False)
+    form = _reason("Your answer appears on the card, and decides nothing.", optional=False)
     return _modal(ANSWER, "Answer", "Send", reference, [_title(card), *asked, form])
 
 
 def details_view(card: Card) -> View:
-    """Return the modal that shows everything, as far as a modal holds it."""
+    """Return the modal with all details, up to the limits of a modal."""
     marks = f"{card.details}\n{card.digest}"
     blocks = [*_about(card, MOST_IN_MODAL - 2), ContextBlock(elements=[plain(marks)])]
     return _view(DETAILS, "Details", blocks)
 
 
 def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
-    """Return the modal in which a person says to be away.
+    """Return the modal in which a person sets an absence.
 
     Args:
-        today: Where the person works.
-        away: What is known of their being away now, "" where they are here.
-        waiting: How many requests wait for their answer.
+        today: The current day in the person's time zone.
+        away: A description of the current absence, "" if there is none.
+        waiting: The number of requests that wait for their answer.
     """
     first = DatePickerElement(action_id=VALUE, initial_date=today.isoformat())
     last, stands_in = DatePickerElement(action_id=VALUE), UserSelectElement(action_id=VALUE)
-    # Someone who is back has no last day to name.
+    # A person who is back does not enter a last day.
     form: list[Block] = [
         InputBlock(block_id=FIRST_DAY, label=plain("First day"), element=first),
         InputBlock(block_id=LAST_DAY, label=plain("Last day"), element=last, optional=bool(away)),
@@ -211,11 +210,11 @@ def away_view(today: date, away: str = "", *, waiting: int = 0) -> View:
 
 
 def requests_view(waiting: Sequence[tuple[Card, str]], *, more: bool = False) -> View:
-    """Return the modal that shows a person what they have asked for and is not decided.
+    """Return the modal with a person's own pending requests.
 
     Args:
-        waiting: Cards, each with whose answer is waited for; `MOST_REQUESTS` at most.
-        more: Whether there are others.
+        waiting: At most `MOST_REQUESTS` cards, each with the names of the awaited approvers.
+        more: Whether there are more requests.
     """
     blocks: list[Block] = []
     for card, awaited in waiting[:MOST_REQUESTS]:
@@ -271,7 +270,7 @@ def _title(card: Card) -> SectionBlock:
 
 
 def _about(card: Card, room: int) -> list[Block]:
-    """Return what is asked, in so many blocks at most, and one for the title."""
+    """Return the title and the call, in at most `room` blocks if possible."""
     head: list[Block] = [_title(card)]
     if card.warnings:
         head.append(SectionBlock(text=plain("\n".join(f"⚠️ {one}" for one in card.warnings))))
