@@ -1,15 +1,16 @@
-"""Where the `signoff` command begins.
+"""The entry point of the `signoff` command.
 
-Health checks run every few seconds on every machine, so `signoff health` is answered here without
-the rest of the command line: neither the settings nor redis-py are imported, which take ten times
-as long as the question. Processes are started here without it too: it would stay in their memory.
-Whatever is not as usual is left to the command itself.
+Health checks run every few seconds on every machine. So this module answers `signoff health`
+without importing the command line, the settings or redis-py, which would take ten times as long as
+the check. It also starts processes without the command line, which would stay in their memory. All
+unusual cases are left to the command line.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -23,18 +24,22 @@ from signoff.cli.composition.kinds import KINDS, here
 _PATIENCE: Final = 5.0
 _VARIABLES: Final = {"SIGNOFF_REDIS__URL", "SIGNOFF_REDIS__PREFIX"}
 _KEYS: Final = {"url", "prefix", "durability"}
-"""The settings of [redis] that can be made without asking somebody else."""
+"""The settings of [redis] that this module can read without the settings classes."""
 _PORT: Final = 6379
 
 
 def main() -> None:
     """Run the command that the arguments name, and exit."""
-    for quick in (quick_health, quick_start):
-        if (code := quick(sys.argv[1:])) is not None:
-            sys.exit(code)
-    from signoff.cli.tree import run  # noqa: PLC0415 -- what all this is there to avoid
+    try:
+        for quick in (quick_health, quick_start):
+            if (code := quick(sys.argv[1:])) is not None:
+                sys.exit(code)
+        from signoff.cli.tree import run  # noqa: PLC0415 -- slow; quick commands do not need it
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are imported: no command is running yet that would handle it.
+        sys.exit(128 + signal.SIGINT)
 
 
 def quick_health(arguments: Sequence[str]) -> int | None:
@@ -44,7 +49,7 @@ def quick_health(arguments: Sequence[str]) -> int | None:
         arguments: Those of the command line.
 
     Returns:
-        The exit code; None if it is another command, or anything is unusual: nothing was written.
+        The exit code; None if it is another command or an unusual case. Then nothing was written.
     """
     words, config = _words(arguments)
     if words[:1] != ["health"] or len(words) < 2 or words[1] not in KINDS:
@@ -52,7 +57,7 @@ def quick_health(arguments: Sequence[str]) -> int | None:
     if words[2:] not in ([], ["--json"]):
         return None
     kind, found = words[1], None
-    # The command says what is wrong, in the words of the settings or of the ledger.
+    # The full command reports what is wrong.
     with suppress(Exception):
         found = _found(kind, config)
     if found is None:
@@ -66,16 +71,16 @@ def quick_health(arguments: Sequence[str]) -> int | None:
 
 
 def quick_start(arguments: Sequence[str]) -> int | None:
-    """Run `signoff [--config FILE] channels` or `gateway` until it is told to stop.
+    """Run `signoff [--config FILE] channels`, `gateway` or `worker` until it is told to stop.
 
     Args:
         arguments: Those of the command line.
 
     Returns:
-        The exit code; None if it is another command.
+        The exit code; None if it is another command, such as `signoff worker --app NAME`.
     """
     words, config = _words(arguments)
-    if words not in (["channels"], ["gateway"]):
+    if len(words) != 1 or words[0] not in KINDS:
         return None
     from signoff.broker.server.private import PRIVATE_UMASK  # noqa: PLC0415 -- as in main
     from signoff.cli.start import start  # noqa: PLC0415
@@ -112,8 +117,8 @@ def _found(kind: str, config: str) -> list[str] | None:
 
 
 def _redis_settings(config: str) -> dict[str, str] | None:
-    """Return [redis] as the settings have it; see `signoff.cli.config.settings.load_settings`."""
-    import tomllib  # noqa: PLC0415 -- other commands take other ways
+    """Return the table [redis], as `signoff.cli.config.settings.load_settings` would read it."""
+    import tomllib  # noqa: PLC0415 -- only `signoff health` needs it
 
     given = {name.upper(): value for name, value in os.environ.items()}
     of_redis = {name for name in given if name.startswith("SIGNOFF_REDIS")}
@@ -133,9 +138,9 @@ def _ask(url: str, *commands: tuple[str, ...]) -> list[Any] | None:
     """Send commands to a Redis and return the replies; None for a URL with options.
 
     Raises:
-        OSError: It cannot be reached, or has refused a command.
+        OSError: Redis cannot be reached, or has refused a command.
     """
-    import hiredis  # noqa: PLC0415 -- other commands take other ways
+    import hiredis  # noqa: PLC0415 -- only `signoff health` needs it
 
     parts = urlsplit(url)
     if parts.scheme not in {"redis", "rediss"} or parts.query or not parts.hostname:
@@ -150,7 +155,7 @@ def _ask(url: str, *commands: tuple[str, ...]) -> list[Any] | None:
     reader = hiredis.Reader(encoding="utf-8")
     plain = socket.create_connection((parts.hostname, parts.port or _PORT), timeout=_PATIENCE)
     with closing(_secured(plain, parts.hostname) if parts.scheme == "rediss" else plain) as peer:
-        # Its types know a tuple of one word only.
+        # The type stub of hiredis allows only tuples of one word.
         packed = [hiredis.pack_command(one) for one in wanted]  # type: ignore[arg-type]
         peer.sendall(b"".join(packed))
         replies: list[Any] = []

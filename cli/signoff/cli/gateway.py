@@ -1,4 +1,4 @@
-"""The process that serves: HTTP, and mail that comes in."""
+"""The gateway process, which serves HTTP and receives mail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAILED: Final = 1
 
 
 def run_gateway(settings: Settings) -> int:
-    """Serve HTTP and take mail in until told to stop; return the exit code.
+    """Serve HTTP and receive mail until told to stop; return the exit code.
 
     Raises:
         ConfigErrors: The settings have errors.
@@ -47,7 +47,7 @@ async def _serve(settings: Settings) -> int:
         served = ServedAap(parts)
         applies.append(served.follow)
     reloader = Reloader(settings, "gateway", *applies)
-    app, mail = assemble(parts, found, reloader)
+    app, mail = assemble(parts, found, reloader, current=lambda: reloader.settings)
     if served is not None:
         served.mount(app)
     config = uvicorn.Config(
@@ -68,9 +68,7 @@ async def _serve(settings: Settings) -> int:
         ready("gateway", port=port, **more)
 
     server = Server(config, announce)
-    # uvicorn raises the signal that ended it once more when it is done: exit with 0 then.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+    server.stop_on_signals()
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
     async with AsyncExitStack() as stack:
         stack.enter_context(traced(settings, "gateway"))
@@ -79,8 +77,8 @@ async def _serve(settings: Settings) -> int:
         if settings.gateway.adk:
             from signoff.cli.composition.adk_api import serve_adk  # noqa: PLC0415 -- few serve it
 
-            serve_adk(app, parts, stack)
-        # Entered here and not by uvicorn, which would log a traceback of what start raises.
+            serve_adk(app, parts, stack, hides=lambda: reloader.settings.all_hidden)
+        # Entered here and not by uvicorn, which would log a traceback if starting fails.
         await stack.enter_async_context(app.router.lifespan_context(app))
         beating = asyncio.create_task(beat_forever(parts.ledger, "gateway", reloader))
         stack.callback(beating.cancel)

@@ -1,4 +1,4 @@
-"""Libraries import whatever they find installed; what Signoff does not use stays out of memory."""
+"""Keeps libraries from importing optional packages that Signoff does not use."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import Final
 
 _UNUSED: Final = (
-    # structlog: tracebacks in colours, Windows, greenlets.
+    # structlog: coloured tracebacks, Windows, greenlets.
     *("better_exceptions", "colorama", "greenlet", "rich"),
-    # kombu: messages that are not JSON. Celery: reports about memory.
+    # kombu: messages other than JSON. Celery: memory reports.
     *("msgpack", "psutil", "yaml"),
 )
 
 
 def import_lean(*libraries: str) -> None:
-    """Import libraries without others that they use where they happen to be installed.
+    """Import libraries without the optional packages that they would import if installed.
 
-    Which ones those are is of no importance to Signoff, and some of them are large. A worker does
-    without this: its agents may use them.
+    Signoff does not need these packages, and some of them are large. A worker imports only
+    structlog in this way, because its agents may use Celery with other messages than JSON.
 
     Args:
         libraries: The names of modules.
@@ -32,9 +32,9 @@ def import_lean(*libraries: str) -> None:
 
 @contextmanager
 def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """Let an import of these raise ModuleNotFoundError, where they are not imported already."""
+    """Let imports of these modules raise ModuleNotFoundError, unless they are imported already."""
     hidden = [name for name in names if name not in sys.modules]
-    # So Python's import system has it, for None in the place of a module.
+    # Python's import system raises ModuleNotFoundError for a module that is None in sys.modules.
     vars(sys)["modules"].update(dict.fromkeys(hidden))
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import logging.config
 import re
 import sys
 import threading
@@ -32,11 +31,11 @@ _WINDOW: Final = 10.0
 _MOST: Final = 1000
 _MOST_RAISED: Final = 50
 _FOREIGN: Final = ("celery", "kombu", "mail.log", "uvicorn", "google_adk", "httpx", "asyncio")
-"""Loggers of libraries whose daily chatter is not ours to repeat: from WARNING on."""
+"""Loggers of libraries that are too verbose: only their warnings and errors are written."""
 
 
 def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
-    """Send everything that is logged, by structlog or by the standard library, one event a line.
+    """Write all events of structlog and of the standard library's logging, one per line.
 
     Args:
         settings: Level, format and what to redact.
@@ -88,14 +87,14 @@ def configure(settings: LogSettings, *, stream: TextIO | None = None) -> None:
 
 
 class Bounds:
-    """A structlog processor and a filter of `logging` that keep a flood out of the log.
+    """A structlog processor and `logging` filter that limits the rate of each kind of event.
 
-    Somebody who makes the same thing happen a thousand times a second must not fill a disk, nor
-    keep a process busy with writing. Of each kind of event so many are written in a while; the next
-    one that is says in ``held_back`` how many were not.
+    A client that triggers the same event a thousand times a second must not fill the disk or keep a
+    process busy with writing. Events of a kind beyond the limit are dropped; the next one that is
+    written has their number in ``held_back``.
 
     Args:
-        clock: Tells the time in seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -117,9 +116,9 @@ class Bounds:
         return {**event, "held_back": held_back} if held_back else event
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether an event of a library is written; its kind is the line that has logged it."""
+        """Return whether a library's event is written; its kind is the code line that logs it."""
         if isinstance(record.msg, dict):
-            return True  # one of ours, which was counted above
+            return True  # one of our own events, which was counted above
         raised = record.exc_info is not None
         held_back = self._admit((record.pathname, record.lineno, raised), raised=raised)
         if held_back:
@@ -127,7 +126,7 @@ class Bounds:
         return held_back is not None
 
     def _admit(self, kind: tuple[object, ...], *, raised: bool) -> int | None:
-        """Return how many of a kind were held back before this one, None where it is, too."""
+        """Return how many events of a kind were held back before this one; None to hold it back."""
         most, now = _MOST_RAISED if raised else _MOST, self._clock()
         with self._lock:
             began, count = self._windows.get(kind, (now, 0))
@@ -139,20 +138,20 @@ class Bounds:
 
 
 class Redactor:
-    """A structlog processor that takes secrets out, wherever they stand in an event.
+    """A structlog processor that removes secrets anywhere in an event.
 
-    Gone are reply tokens (``approvals+<26 letters>@…``), API tokens, passwords in URLs, and the
-    values of configured tool arguments, in nested values and in JSON or Python text too.
+    It removes reply tokens (``approvals+<26 letters>@…``), API tokens, passwords in URLs, and the
+    values of configured tool arguments, also in nested values and in JSON or Python text.
 
     Args:
-        names: The names of the arguments, without regard to case.
+        names: The names of the arguments; case is ignored.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = frozenset(name.casefold() for name in names)
         words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
         # name: "value", 'name': 'value', name=value -- as JSON, repr() and console text write it.
-        # What is not quoted goes up to the next comma or bracket, a list or an object to the end.
+        # An unquoted value ends at the next comma or bracket, a list or an object at the end.
         self._in_text = (
             re.compile(
                 rf"""(?P<head>(?<!\w)(?:{words})\\?["']?\s*[:=]\s*)"""
@@ -201,7 +200,7 @@ def hide_passwords(url: str) -> str:
 
 
 def _exceptions(*, full: bool) -> Processor:
-    """Put an exception into the event: all of it for machines, its gist for people."""
+    """Put an exception into the event: in full for machines, in short for people."""
 
     def process(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         del logger, method
@@ -231,7 +230,7 @@ def _gist(error: BaseException) -> str:
 
 
 def _one_line(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Put when, how severe and what first; values with line breaks are quoted by the renderers."""
+    """Put time, level and event first; the renderers quote values with line breaks."""
     del logger, method
     what = " ".join(str(event.pop("event", "")).split())
     return {
@@ -247,13 +246,13 @@ def _json(event: EventDict, **_: object) -> str:
 
 
 def _visible(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Have text of others do nothing to the terminal that the log is read at."""
+    """Escape control characters, so that logged text cannot affect the terminal."""
     del logger, method
     return {name: visible(one) if isinstance(one, str) else one for name, one in event.items()}
 
 
 def _named(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Say which library an event of the standard library comes from."""
+    """Add the name of the library that has logged an event by the standard library."""
     del logger, method
     record = event.get("_record")
     if isinstance(record, logging.LogRecord):
@@ -262,4 +261,4 @@ def _named(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
 
 
 def _no_more(stream: TextIO, info: object) -> None:
-    """Write no traceback: `_exceptions` has put it into the event."""
+    """Write no traceback: `_exceptions` has already added it to the event."""

@@ -1,4 +1,4 @@
-"""The processes that work on stages: what each is made of, how it starts and how it ends."""
+"""The processes that work on stages: how each is built, how it starts and how it ends."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from celery.worker import state as worker_state
 from signoff.broker import stages
 from signoff.broker.doorbells.celery import queues
 from signoff.broker.doorbells.loop import LoopThread
+from signoff.broker.doorbells.waiting import wake
 from signoff.broker.effects import Cards
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.policy_history import note_policies
@@ -37,17 +38,21 @@ from signoff.cli.composition.reload import Apply, Reloader
 from signoff.cli.composition.slack import further_channels, group_keeper, slack_groups
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.brokers import require_broker
+from signoff.core.approvals.approval import Approval
 from signoff.core.base.errors import AppNotFound, LedgerError
 
 if TYPE_CHECKING:
     from signoff.channels.email.inbound.intake import Intake
     from signoff.channels.email.message_ids import MessageKey
+    from signoff.channels.email.outbound.channel import EmailChannel
+    from signoff.channels.pipeline.deliver import Delivery
+    from signoff.channels.pipeline.port import Channel
     from signoff.channels.pipeline.pushes import Subscribed
 
 log = structlog.get_logger(__name__)
 
 CHANNEL_THREADS: Final = 8
-"""A thread waits while its stage is drained on the loop: a few for each stage are enough."""
+"""Each thread waits while its stage is drained on the loop, so a few per stage are enough."""
 
 _FAILED: Final = 1
 
@@ -55,7 +60,7 @@ Drain = Callable[[], Coroutine[Any, Any, int]]
 """Works through one stage."""
 
 _Work = Callable[[], Coroutine[Any, Any, object]]
-"""What runs beside the stages as long as the process does."""
+"""Runs beside the stages as long as the process."""
 
 
 def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
@@ -63,7 +68,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
 
     Args:
         settings: The settings.
-        apps: The agents to run; all in the folder and all remote ones where none is named.
+        apps: The agents to run; if empty, all in the folder and all remote agents.
 
     Raises:
         ConfigErrors: The settings have errors.
@@ -119,7 +124,7 @@ def run_worker(settings: Settings, apps: Sequence[str] = ()) -> int:
 
 
 def run_channels(settings: Settings) -> int:
-    """Route, deliver and take answers in until told to stop; return the exit code.
+    """Route, deliver and receive answers until told to stop; return the exit code.
 
     Raises:
         ConfigErrors: The settings have errors.
@@ -128,39 +133,16 @@ def run_channels(settings: Settings) -> int:
     prepare(settings, "channels")
     private_key(settings)
     from signoff.channels import tasks  # noqa: PLC0415
-    from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
     from signoff.channels.email.message_ids import MessageKey  # noqa: PLC0415
-    from signoff.channels.email.outbound.channel import EmailChannel  # noqa: PLC0415
-    from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
-    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
-    from signoff.channels.pipeline.deliver import Delivery  # noqa: PLC0415
     from signoff.cli.composition.routing import router_of  # noqa: PLC0415
 
     parts = build(settings)
-    smtp = settings.email.smtp
     key = MessageKey(parts.ledger)
-    email = EmailChannel(
-        settings.email,
-        key=key,
-        pace=Pace(parts.ledger, smtp),
-        tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
-    )
+    email = _email(parts, key)
     more = further_channels(settings, parts.ledger)
     intake, close_intake = _intake(parts, key)
-    deliveries = [
-        Delivery(
-            parts.ledger,
-            channel,
-            directory=parts.decisions.directory,
-            inbox=settings.inbox,
-            roster=parts.decisions.roster,
-            bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
-            notifications=settings.notifications.as_told(),
-            subscribed=_subscribed(parts),
-        )
-        for channel in (email, *more.channels)
-    ]
     router = router_of(parts)
+    deliveries = [_delivery(parts, channel) for channel in (email, *more.channels)]
     drains = tasks.drains(router, intake, deliveries)
 
     if settings.inbox.url and "link" in settings.inbox.sign_in:
@@ -178,7 +160,7 @@ def run_channels(settings: Settings) -> int:
     }
     if keeper is not None:
         besides["groups"] = keeper[0].run_forever
-    posting, close_posting = _posting(parts)
+    posting, close_posting = _posting(parts, besides)
     drains |= posting
     if settings.webhooks:
         from signoff.channels.webhooks.feed import Feed  # noqa: PLC0415
@@ -203,7 +185,7 @@ def run_channels(settings: Settings) -> int:
         parts,
         kind="channels",
         stages=list(drains),
-        # A webhook that hangs keeps no channel waiting.
+        # More threads, so that a webhook that hangs does not delay the channels.
         threads=CHANNEL_THREADS + len(posting),
         register=lambda loop: tasks.register(parts.celery, loop, drains),
         close=close,
@@ -213,8 +195,41 @@ def run_channels(settings: Settings) -> int:
     )
 
 
+def _email(parts: Parts, key: MessageKey) -> EmailChannel:
+    """Return the channel that sends mail."""
+    from signoff.channels.email.imap.oauth import Tokens  # noqa: PLC0415
+    from signoff.channels.email.outbound.channel import EmailChannel  # noqa: PLC0415
+    from signoff.channels.email.outbound.pace import Pace  # noqa: PLC0415
+
+    smtp = parts.settings.email.smtp
+    return EmailChannel(
+        parts.settings.email,
+        key=key,
+        pace=Pace(parts.ledger, smtp),
+        tokens=Tokens.of(smtp.oauth, parts.ledger, timeout=smtp.timeout),
+    )
+
+
+def _delivery(parts: Parts, channel: Channel) -> Delivery:
+    """Return the stage that delivers by a channel."""
+    from signoff.channels.pipeline.bundles import Bundling  # noqa: PLC0415
+    from signoff.channels.pipeline.deliver import Delivery  # noqa: PLC0415
+
+    settings = parts.settings
+    return Delivery(
+        parts.ledger,
+        channel,
+        directory=parts.decisions.directory,
+        inbox=settings.inbox,
+        roster=parts.decisions.roster,
+        bundling=Bundling(settings.delivery.bundle_over, settings.delivery.bundle_within),
+        notifications=settings.notifications.as_told(),
+        subscribed=_subscribed(parts),
+    )
+
+
 def _subscribed(parts: Parts) -> Subscribed | None:
-    """Return what finds out whose browsers are notified; None where none are."""
+    """Return what finds the people whose browsers are notified; None without push."""
     if parts.settings.inbox.notifies is None:
         return None
     from signoff.channels.inbox.subscriptions import subscribed  # noqa: PLC0415 -- few want it
@@ -223,7 +238,10 @@ def _subscribed(parts: Parts) -> Subscribed | None:
 
 
 def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
-    """Return what reads mail, and how its processes are ended."""
+    """Return the intake of mail, and a function that ends its processes."""
+    from signoff.channels.email.authentication.authenticator import (  # noqa: PLC0415
+        Authenticator,
+    )
     from signoff.channels.email.inbound.intake import Intake  # noqa: PLC0415
     from signoff.channels.email.inbound.limits import Limits  # noqa: PLC0415
     from signoff.channels.email.inbound.readers import Provers, Readers  # noqa: PLC0415
@@ -232,10 +250,15 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
     settings, email = parts.settings, parts.settings.email
     most, seconds = email.limits.readers, email.limits.seconds
     readers = Readers(most=most, seconds=seconds)
-    provers = Provers(email.authenticator(), most=most, seconds=seconds)
-    sent = partial(
-        sent_lines, directory=parts.decisions.directory, settings=email, inbox=settings.inbox
-    )
+    authenticator = Authenticator.of(email.authentication, dkim=email.verifies_dkim)
+    provers = Provers(authenticator, most=most, seconds=seconds)
+
+    def sent(approval: Approval, person: str) -> frozenset[str]:
+        directory = parts.decisions.directory
+        return sent_lines(
+            approval, person, directory=directory, settings=email, inbox=settings.inbox
+        )
+
     intake = Intake(
         parts.decisions,
         mailbox=email.mailbox,
@@ -256,8 +279,13 @@ def _intake(parts: Parts, key: MessageKey) -> tuple[Intake, _Work]:
     return intake, close
 
 
-def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
-    """Return what posts to servers of others, by stage, and how its connections are closed."""
+def _posting(
+    parts: Parts, besides: dict[str, _Work]
+) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any, Any, None]]]:
+    """Return the stages that post to other servers, and a function that closes connections.
+
+    Adds to `besides` what has to run beside these stages.
+    """
     settings, drains = parts.settings, dict[str, Drain]()
     closes: list[Callable[[], Coroutine[Any, Any, None]]] = []
     if settings.webhooks:
@@ -272,6 +300,7 @@ def _posting(parts: Parts) -> tuple[dict[str, Drain], Callable[[], Coroutine[Any
 
         pushes = PushSender(parts.decisions, settings.inbox, push)
         drains[stages.PUSH] = pushes.drain
+        besides["push key"] = pushes.announce
         closes.append(pushes.close)
     if settings.aap.enabled:
         from signoff.cli.composition.aap import notifier  # noqa: PLC0415 -- few serve it
@@ -318,7 +347,7 @@ def _consume(
         require_broker(parts.celery)
         register(loop)
         parts.celery.conf.task_queues = queues(stages)
-        # Its reason is pickled messages, and the app takes JSON only.
+        # Celery warns about root because of pickled messages, but the app accepts only JSON.
         warnings.filterwarnings("ignore", category=SecurityWarning)
         worker = _Consumer(
             app=parts.celery,
@@ -346,27 +375,27 @@ def _consume(
 
 
 class _Consumer(Worker):
-    """A Celery worker that leaves the log alone and ends its work on any of the usual signals."""
+    """A Celery worker that keeps our log configuration and stops on the usual signals."""
 
     stopping: Callable[[], None] | None = None
-    """Called once, in a signal handler, when the worker is to stop."""
+    """Called once, in a signal handler, when the worker has to stop."""
 
     renewing: Callable[[], None] | None = None
-    """Called in a signal handler when the settings are to be read again."""
+    """Called in a signal handler to reload the settings."""
 
     def setup_logging(self, colorize: bool | None = None) -> None:
-        """Leave the log as it was configured."""
+        """Keep our log configuration."""
 
     def install_platform_tweaks(self, worker: object) -> None:
-        """Finish what is running on the first signal, and exit at once on the second.
+        """Finish running work on the first signal, and exit at once on the second.
 
-        SIGHUP has the settings read again, unless it says that the terminal is gone. Celery would
-        re-execute the process on it, and write to standard output.
+        SIGHUP reloads the settings, or stops the worker if it runs at a terminal. Celery itself
+        would re-execute the process on SIGHUP, and write to standard output.
         """
 
         def stop(number: int, frame: FrameType | None) -> None:
             if worker_state.should_stop is not None:
-                # Work that is cut off comes back by its lease: that is what leases are for.
+                # Interrupted work is claimed again when its lease expires.
                 os._exit(128 + number)
             if self.stopping is not None:
                 self.stopping()
@@ -379,7 +408,7 @@ class _Consumer(Worker):
 
 
 def _archiving(parts: Parts) -> dict[str, _Work]:
-    """Return what moves ended runs into the archive, if the settings say after which time."""
+    """Return what archives ended runs, if [retention] after is set."""
     settings = parts.settings
     if settings.retention.after is None:
         return {}
@@ -398,7 +427,7 @@ def _archiving(parts: Parts) -> dict[str, _Work]:
 async def _note_policies(
     ledger: Ledger, settings: Settings, renewed: asyncio.Queue[Settings]
 ) -> None:
-    """Note the versions of the policies that this process routes by, now and when they change."""
+    """Record the versions of the policies that this process routes by, now and on each change."""
     while True:
         try:
             policies, fallback = settings.policies, settings.default
@@ -412,11 +441,12 @@ async def _note_policies(
 
 
 def _in_background(loop: LoopThread, name: str, coroutine: Coroutine[Any, Any, object]) -> None:
-    """Run something that must not fail as long as the process works; if it does, stop."""
+    """Run something that the process cannot do without; if it fails, stop the process."""
 
     def ended(future: Future[object]) -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             log.critical("background.died", name=name, exc_info=error)
             worker_state.should_stop = _FAILED  # type: ignore[assignment] # the stub says None
+            wake()
 
     loop.spawn(coroutine).add_done_callback(ended)

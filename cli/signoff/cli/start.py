@@ -1,4 +1,4 @@
-"""Starting a process: with the part of the settings that is its own, and with nothing else."""
+"""Starts a process with only its own part of the settings."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ def start(kind: str, config: Path | None = None, apps: Sequence[str] = ()) -> in
     Args:
         kind: ``worker``, ``channels`` or ``gateway``.
         config: The settings file; see `signoff.cli.config.settings.find_file`.
-        apps: The agents that a worker runs; all where none is named.
+        apps: The agents that a worker runs; all agents if empty.
 
     Raises:
         SignoffError: It cannot start.
     """
     drop_foreign_secrets(kind)
+    import_lean("structlog")
     if kind != "worker":
-        import_lean("structlog", "celery.app.base", "kombu.serialization")
+        import_lean("celery.app.base", "kombu.serialization")
     if kind == "channels":
         import_lean("celery.apps.worker")
-    from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- after what is lean
+    from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- after import_lean
 
     settings = load_settings(config, kind)
     if kind == "gateway":
-        from signoff.cli.gateway import run_gateway  # noqa: PLC0415 -- each process has its own
+        from signoff.cli.gateway import run_gateway  # noqa: PLC0415 -- each process imports its own
 
         return run_gateway(settings)
     from signoff.cli.processes import run_channels, run_worker  # noqa: PLC0415

@@ -1,9 +1,8 @@
-"""What commands write: nothing that an agent or a person wrote does anything to the terminal.
+"""The output of commands: text from agents and other people cannot affect the terminal.
 
-A model, a requester or the sender of a mail chooses text that an operator looks at. Control
-sequences in it could clear the screen, rewrite what stands there, or put something on the
-clipboard, and invisible characters could hide what it says. All output goes through here, where
-such characters become escapes.
+Models, requesters and senders of mails choose text that operators read. Control sequences in it
+could clear or rewrite the screen or fill the clipboard, and invisible characters could hide words.
+All output goes through this module, which turns such characters into escapes.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,24 +21,32 @@ def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Write text to standard output, or to standard error."""
     from signoff.core.base.shown_text import visible  # noqa: PLC0415 -- help must not wait for it
 
+    _escape_foreign()
     _write(visible(str(text).replace("\r\n", "\n")), err=err, nl=nl)
 
 
 def say_json(text: str) -> None:
-    """Write JSON to standard output; what does not print is escaped as JSON has it."""
+    """Write JSON to standard output; characters that do not print become JSON escapes."""
     _write(printable_json(text))
 
 
 def hand_on(text: str) -> None:
-    """Write JSON byte by byte to a file or another program; to a terminal as `say_json` does."""
+    """Write JSON unchanged to a file or another program; to a terminal as `say_json` does."""
     _write(printable_json(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def printable_json(text: str) -> str:
-    """Return JSON of the same content in which every character prints; line ends stay."""
+    """Return equivalent JSON in which every character prints; line ends stay."""
     for char in {one for one in text if one != "\n" and not one.isprintable()}:
         text = text.replace(char, json.dumps(char)[1:-1])
     return text
+
+
+def _escape_foreign() -> None:
+    """Let standard output escape characters that its encoding lacks, as standard error does."""
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and not out.encoding.lower().startswith("utf"):
+        out.reconfigure(errors="backslashreplace")
 
 
 def _write(text: str, *, err: bool = False, nl: bool = True) -> None:
@@ -57,6 +65,8 @@ def make_console(**settings: Any) -> Console:  # noqa: ANN401 -- whatever rich t
     from rich.segment import Segment  # noqa: PLC0415
 
     from signoff.core.base.shown_text import visible  # noqa: PLC0415
+
+    _escape_foreign()
 
     class Terminal(Console):
         def render(

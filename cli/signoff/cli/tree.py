@@ -1,21 +1,25 @@
-"""The tree of commands, as much of it as is needed.
+"""Builds the tree of commands, as far as a call needs it.
 
-What is imported here and by the commands is paid for by every help and every completion at the
-shell, so they import what they need when they are called. To import all commands and to build their
-options takes longer than most of them run, so a call gets its own command alone; help, completion
-and what is no command get all of them.
+Every help and every completion at the shell imports this module and the commands. So the commands
+import what they need only when they are called. Importing all commands and building their options
+takes longer than most commands run. So a call builds only its own command; help, completion and
+unknown commands build all of them.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from typer.main import get_command_name
 
 from signoff.broker.server.private import PRIVATE_UMASK
 from signoff.cli.boundary import Commands
@@ -64,12 +68,19 @@ COMMANDS: Final = {
     "top": "top:top",
     "mailbox": "mail.mailbox:app",
 }
-"""Where each command or group of commands is, in the order of the help."""
+"""The module and name of each command or group, in the order of the help."""
+
+
+HOSTS: Final = frozenset({"demo", "doctor", "mcp", "up", "worker", "channels", "gateway"})
+"""The commands that run agents or processes of their own."""
+
+_COLLECTED_AFTER: Final = 50_000
+"""The garbage collector's threshold; commands that list little create fewer objects than this."""
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 -- as all that is slow
+        from importlib.metadata import version  # noqa: PLC0415 -- slow
 
         say(f"signoff {version('signoff')}")
         raise typer.Exit
@@ -91,21 +102,31 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Take what all commands have in common."""
+    """Handle the options that all commands have in common."""
     del show_version
     if ctx.invoked_subcommand != "worker":
         import_lean("structlog")
     ctx.obj = Session(config_file)
 
 
-def commands_of(arguments: Sequence[str]) -> Iterable[str]:
-    """Return the commands that a call needs: its own one, or all where it names none."""
+def commands_of(arguments: Sequence[str]) -> tuple[Iterable[str], str]:
+    """Return the top-level commands that a call needs, and the command of the group.
+
+    A call that names no command needs all of them, and the second value is "".
+    """
     words = arguments[2:] if arguments[:1] == [_CONFIG] else arguments
-    return words[:1] if words and words[0] in COMMANDS else COMMANDS
+    if not words or words[0] not in COMMANDS:
+        return COMMANDS, ""
+    return words[:1], words[1] if len(words) > 1 else ""
 
 
-def assemble(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Return the `signoff` command with some of its commands."""
+def assemble(names: Iterable[str] = COMMANDS, inner: str = "") -> typer.Typer:
+    """Return the `signoff` command with some of its commands.
+
+    Args:
+        names: The commands and groups to build.
+        inner: The only command of a group to build, if the group has it; "" builds all.
+    """
     app = typer.Typer(
         name="signoff",
         cls=Commands,
@@ -120,14 +141,43 @@ def assemble(names: Iterable[str] = COMMANDS) -> typer.Typer:
         module, _, attribute = COMMANDS[name].partition(":")
         found: Any = getattr(import_module(_IN + module), attribute)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            app.add_typer(_alone(found, inner), name=name)
         else:
             app.command(name)(found)
     return app
 
 
+def _alone(group: typer.Typer, name: str) -> typer.Typer:
+    """Return a group with only this command, or the whole group if it has no such command."""
+    own = [
+        one
+        for one in group.registered_commands
+        if name and name == (one.name or get_command_name(getattr(one.callback, "__name__", "")))
+    ]
+    if not own:
+        return group
+    alone = copy(group)
+    alone.registered_commands, alone.registered_groups = own, []
+    return alone
+
+
 def run() -> None:
     """Run the command that the arguments name, and exit."""
-    # Sessions, artifacts and mails hold what only this user may read, wherever they are kept.
+    # Only this user may read sessions, artifacts and mails, wherever they are kept.
     os.umask(PRIVATE_UMASK)
-    assemble(commands_of(sys.argv[1:]))()
+    # Any word counts: the command may follow `--config=FILE`, which `commands_of` does not parse.
+    if HOSTS.isdisjoint(sys.argv[1:]):
+        _spare_time()
+    assemble(*commands_of(sys.argv[1:]))()
+
+
+def _spare_time() -> None:
+    """Skip work that pays off only in long-lived processes or for third-party code.
+
+    This saves a fifth of the time of a short command. The garbage collector would visit all
+    imported objects repeatedly and once more at exit, and pydantic would read the metadata of every
+    installed distribution to find plugins.
+    """
+    gc.set_threshold(_COLLECTED_AFTER)
+    atexit.register(gc.freeze)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -1,15 +1,15 @@
-"""What tests, demos and load tests stand on instead of the outside world."""
+"""Replacements for models, channels and clocks in tests, demos and load tests."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from signoff.testing.channel import FakeChannel
 from signoff.testing.clock import VirtualClock
 from signoff.testing.timeline import timeline
 
 if TYPE_CHECKING:
+    from signoff.testing.channel import FakeChannel
     from signoff.testing.model import (
         Reply,
         Script,
@@ -39,10 +39,13 @@ __all__ = [
     "timeline",
 ]
 
+_ELSEWHERE: Final = {"FakeChannel": "channel", "Rehearsal": "rehearsal"}
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 -- what the models have
-    # Channels and policies are tested where no agent framework is installed, too.
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 -- any of the names in `__all__`
+    # Lazy: tests of channels and policies also run without an agent framework, and agents with a
+    # scripted model do not need the ledger.
     if name in __all__:
-        module = "rehearsal" if name == "Rehearsal" else "model"
+        module = _ELSEWHERE.get(name, "model")
         return getattr(import_module(f"signoff.testing.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

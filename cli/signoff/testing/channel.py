@@ -1,4 +1,4 @@
-"""A channel that reaches nobody: it keeps what was delivered, and a test answers."""
+"""A channel for tests: it stores the messages that are delivered, and the test answers them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class FakeChannel:
     """Delivers into a list.
 
     Args:
-        name: What it is called; the router asks through ``email``.
-        respond: Returns what comes of a message; by default every one is delivered.
-        bundles: Whether it takes several cards in one message; see `Bundles` of the port.
+        name: Its name; the router sends cards to the channel ``email``.
+        respond: Returns the result for a message; by default every message is delivered.
+        bundles: Whether it accepts several cards in one message; see `Bundles` of the port.
 
     Attributes:
+        respond: Returns the result for a message; a test may replace it.
         delivered: The messages that were delivered, the oldest first; a test may empty it.
     """
 
@@ -35,14 +36,14 @@ class FakeChannel:
         self.name = name
         self.bundles = bundles
         self.delivered: list[Message] = []
-        self._respond = respond or (
+        self.respond = respond or (
             lambda message: Delivered(f"fake:{message.id}", shown=Shown.COMPLETE)
         )
         self._news = asyncio.Event()
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
-        """Keep each message that `respond` says is delivered; see `Channel.deliver`."""
-        results = [self._respond(message) for message in messages]
+        """Store each message for which `respond` returns `Delivered`; see `Channel.deliver`."""
+        results = [self.respond(message) for message in messages]
         self.delivered += [
             message
             for message, result in zip(messages, results, strict=True)
@@ -52,7 +53,7 @@ class FakeChannel:
         return results
 
     def find(self, approval_id: str, kind: Kind = Kind.CARD) -> Message | None:
-        """Return the latest message of a kind about an approval, None where there is none."""
+        """Return the latest message of a kind about an approval; None if there is none."""
         for message in reversed(self.delivered):
             if (message.card.approval, message.kind) == (approval_id, kind):
                 return message
@@ -80,17 +81,17 @@ class FakeChannel:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
     ) -> Approval:
-        """Answer a card with yes, as the person to whom it was delivered.
+        """Approve as the person to whom a card was delivered.
 
         Raises:
-            DecisionRefused: The person may not decide, or may not any more.
+            DecisionRefused: The person may not decide, or no longer may.
             PayloadError: The values do not fit the template.
         """
         move = moves.Approve(values=values, reason=reason)
         return await self._take(decisions, message, move)
 
     async def reject(self, decisions: Decisions, message: Message, *, reason: str = "") -> Approval:
-        """Answer a card with no; see `approve`."""
+        """Reject as the person to whom a card was delivered; see `approve`."""
         return await self._take(decisions, message, moves.Reject(reason=reason))
 
     async def _take(self, decisions: Decisions, message: Message, move: moves.Move) -> Approval:

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that advances only when a test advances it."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from datetime import UTC, datetime, timedelta
 
 
 class VirtualClock:
-    """The present as a test wants it; give it to `Store` in place of the Redis server's clock.
+    """A clock that a test controls; pass it to `Store` to replace the Redis server's clock.
 
     Args:
-        start: The first present, with a time zone; the beginning of 2026 where none is given.
+        start: The time at which it starts, with a time zone. The default is the start of 2026.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start.astimezone(UTC)
 
     def now(self) -> datetime:
-        """Return the present, in UTC."""
+        """Return the current time, in UTC."""
         return self._now
 
     def advance(self, duration: timedelta) -> datetime:
-        """Go on, and return the new present.
+        """Advance the clock, and return the new time.
 
         Raises:
-            ValueError: The duration is negative; Redis's clock does not go back either.
+            ValueError: The duration is negative, but Redis's clock does not go back.
         """
         if duration < timedelta(0):
             raise ValueError("A clock does not go back.")

@@ -1,7 +1,7 @@
-"""A language model that needs no key: a function from the conversation to the next thing said.
+"""A language model without an API key: a function from the conversation to the next reply.
 
-A run and its resume happen in different processes, so the model keeps nothing between calls: all it
-knows is in the request that ADK hands it.
+A run may start and resume in different processes, so the model keeps no state between calls: it
+uses only the request that ADK gives it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 DEFAULT_MODEL = "gemini-flash-latest"
-"""The model of the examples where there is a key and `SIGNOFF_MODEL` names no other."""
+"""The model of the examples if there is a key and `SIGNOFF_MODEL` is not set."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that the model wants made."""
+    """A tool call that the model makes."""
 
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -32,23 +32,23 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a tool last answered to one call, beside the arguments it was called with."""
+    """The last response of a tool to one call, with the arguments of the call."""
 
     name: str
     response: Mapping[str, Any]
     args: Mapping[str, Any] = field(default_factory=dict)
     id: str | None = None
-    """None for the ids that ADK makes: it takes them out of what it shows the model."""
+    """None for an id that ADK has created, because ADK removes these ids from requests."""
 
     @property
     def waiting(self) -> bool:
-        """Whether this is the placeholder of a call that nobody has decided yet."""
+        """Whether this is the placeholder of a call that waits for a decision."""
         words = " ".join(str(self.response.get(key, "")) for key in ("status", "error")).lower()
         return any(sign in words for sign in ("requires confirmation", "pending", "is required"))
 
     @property
     def refusal(self) -> str | None:
-        """Why the call was turned down or failed; None if it went through or still waits."""
+        """Why the call was refused or has failed; None if it has succeeded or still waits."""
         if self.waiting:
             return None
         reason = self.response.get("reason") or self.response.get("error")
@@ -59,7 +59,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Turn:
-    """The conversation as a script sees it: the user's last words, and the results so far."""
+    """The conversation as a script sees it: the user's last message, and the results so far."""
 
     user_text: str
     tool_results: tuple[ToolResult, ...] = ()
@@ -67,16 +67,16 @@ class Turn:
 
 
 Reply = str | ToolCall | Sequence[str | ToolCall]
-"""What a script answers: words, one call, or several of them in one message."""
+"""The reply of a script: a text, a call, or several of them in one message."""
 
 Script = Callable[[Turn], Reply]
-"""A pure function: the same turn must get the same reply in whatever process it is asked."""
+"""A pure function: the same turn must get the same reply in every process."""
 
 
 class ScriptedModel(BaseLlm):
-    """A model that says what its script says.
+    """A model whose replies come from a script.
 
-    `delay` is the seconds it pretends to think, for load tests.
+    `delay` is the seconds that it waits before each reply, for load tests.
     """
 
     model: str = "scripted"
@@ -88,13 +88,13 @@ class ScriptedModel(BaseLlm):
         llm_request: LlmRequest,
         stream: bool = False,
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Answer the request in one piece, streaming or not."""
+        """Yield the reply as one response, also in a stream."""
         if self.delay:
             await asyncio.sleep(self.delay)
         reply = self.script(read_turn(llm_request))
         yield LlmResponse(
             content=types.Content(role="model", parts=_parts(reply)),
-            # ADK complains in the log of a model that does not say what it used.
+            # ADK logs a warning if a model does not report its usage.
             usage_metadata=types.GenerateContentResponseUsageMetadata(
                 prompt_token_count=0, candidates_token_count=0, total_token_count=0
             ),
@@ -112,7 +112,7 @@ def _parts(reply: Reply) -> list[types.Part]:
 
 
 def read_turn(request: LlmRequest) -> Turn:
-    """Read out of a request what a script decides from."""
+    """Return the turn of a request, for a script."""
     contents = list(request.contents)
     start, text = _last_user_text(contents)
     return Turn(
@@ -126,7 +126,7 @@ def _last_user_text(contents: list[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         parts = contents[index].parts or []
         texts = [part.text for part in parts if part.text]
-        # ADK retells what another agent of the tree did as words of the user that begin like this.
+        # ADK reports the actions of other agents as messages of the user that begin like this.
         retold = bool(texts) and texts[0].startswith("For context:")
         if contents[index].role == "user" and texts and not retold:
             return index, "\n".join(texts)
@@ -134,7 +134,7 @@ def _last_user_text(contents: list[types.Content]) -> tuple[int, str]:
 
 
 def _results(contents: list[types.Content]) -> tuple[ToolResult, ...]:
-    """Pair calls and responses by id, and in their order where ADK has taken the ids out."""
+    """Pair calls and responses by id, or in their order if ADK has removed the ids."""
     calls: list[types.FunctionCall] = []
     answers: dict[int, types.FunctionResponse] = {}
     for part in (part for content in contents for part in content.parts or []):
@@ -147,7 +147,7 @@ def _results(contents: list[types.Content]) -> tuple[ToolResult, ...]:
                 if (call.name, call.id) == (response.name, response.id)
             ]
             if mine:
-                # A later response to the same call takes the place of the earlier one.
+                # A later response to the same call replaces the earlier one.
                 answers[next((at for at in mine if at not in answers), mine[-1])] = response
     return tuple(
         ToolResult(
@@ -161,9 +161,9 @@ def _results(contents: list[types.Content]) -> tuple[ToolResult, ...]:
 
 
 def model_or_script(script: Script) -> str | BaseLlm:
-    """Name the model of `SIGNOFF_MODEL` (or Gemini Flash) where there is a key, else play a script.
+    """Return the model of `SIGNOFF_MODEL` (or Gemini Flash) if there is a key, else the script.
 
-    So that an example runs for everybody, and is a real agent with a `GOOGLE_API_KEY`.
+    So an example runs without a key, and is a real agent with a `GOOGLE_API_KEY`.
     """
     if os.environ.get("GOOGLE_API_KEY"):
         return os.environ.get("SIGNOFF_MODEL") or DEFAULT_MODEL
@@ -183,10 +183,10 @@ _DAYS = re.compile(r"\d+")
 
 
 def finance_script(turn: Turn) -> Reply:
-    """Ask for every amount of money in the message, then say what became of each."""
+    """Request each amount of money in the message, then report the result of each."""
     if turn.tool_results:
         return " ".join(_finance_sentence(result) for result in turn.tool_results)
-    # Marked money first, so that "2 nights, $300" is not read as two expenses.
+    # Amounts with a currency come first, so that "2 nights, $300" is not read as two expenses.
     amounts = list(_MONEY.finditer(turn.user_text)) or list(_BARE.finditer(turn.user_text))[:1]
     if not amounts:
         return "How much shall I reimburse, and what for?"
@@ -210,7 +210,7 @@ def _finance_sentence(result: ToolResult) -> str:
 
 
 def time_off_script(turn: Turn) -> Reply:
-    """Ask for the days in the message, then say how many were granted."""
+    """Request the days in the message, then report how many were granted."""
     if turn.tool_results:
         return " ".join(_time_off_sentence(result) for result in turn.tool_results)
     days = _DAYS.search(turn.user_text)

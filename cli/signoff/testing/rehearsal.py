@@ -1,4 +1,4 @@
-"""A worker and the channels in one process, for tests of what your own agents ask for."""
+"""A worker and the channels in one process, for tests of your own agents and policies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from signoff.worker.executor import Executor
 
 
 class RehearsedSettings(Rulebook, Protocol):
-    """The settings that a rehearsal follows; `load_settings` returns them."""
+    """The settings that a rehearsal uses; `load_settings` returns them."""
 
     @property
     def agents_folder(self) -> Path:
@@ -55,7 +55,7 @@ class RehearsedSettings(Rulebook, Protocol):
 
     @property
     def inputs(self) -> Sequence[InputRule]:
-        """What a yes and a no mean for requests for input."""
+        """What a plain yes or no means for requests for input without a schema."""
         ...
 
     @property
@@ -67,18 +67,18 @@ class RehearsedSettings(Rulebook, Protocol):
 class Rehearsal:
     """Runs your agents under your policies, without a model, a mail server or waiting.
 
-    The agents run in ADK's own Runner. Requests are routed by the policies, kept in a Redis that is
-    started for the test, and delivered to a `FakeChannel` for each channel that is set up. Time
+    The agents run in ADK's own Runner. The policies route requests to a `FakeChannel` for each
+    configured channel. The requests are stored in a Redis that is started for the test. The clock
     stands still until `advance`. Use it as an async context manager.
 
     Args:
-        settings: As `signoff.cli.config.settings.load_settings` returns them. Only policies, people
-            and agents count: no server in them is reached.
+        settings: The settings from `signoff.cli.config.settings.load_settings`. Only policies,
+            people and agents are used; no server in them is contacted.
 
     Attributes:
         channels: The channels by their names; ``channels["email"].delivered`` holds every message.
-        clock: The present.
-        decisions: The front door, for moves that have no method here.
+        clock: The clock of the test.
+        decisions: For decisions and other moves that have no method here.
     """
 
     channels: Mapping[str, FakeChannel]
@@ -91,13 +91,13 @@ class Rehearsal:
         self._drains: dict[str, Drain] = {}
 
     async def submit(self, app: str, message: str, *, user: str, session: str = "") -> Run:
-        """Send a message to an agent; return its run, paused or at its end.
+        """Send a message to an agent; return its run when it has paused or ended.
 
         Args:
             app: The agent's folder.
-            message: What the user says.
+            message: The user's message.
             user: The requester: an id or an address.
-            session: An ADK session to continue; a new one where none is given.
+            session: An ADK session to continue; "" starts a new one.
 
         Raises:
             AppNotFound: There is no such agent.
@@ -106,7 +106,7 @@ class Rehearsal:
         return await self._worked(found.id)
 
     async def cards(self, run: Run) -> list[Message]:
-        """Return the cards of all requests that the run waits for, the first delivered first."""
+        """Return the cards of the requests that the run waits for, by channel, the oldest first."""
         waiting = {one.id for one in await self._ledger.approvals(run.waiting)}
         return [
             message
@@ -122,10 +122,10 @@ class Rehearsal:
         reason: str = "",
         values: Mapping[str, JsonValue] | None = None,
     ) -> Run:
-        """Answer a card with yes, as the person who got it; return the run after that.
+        """Approve, as the person who got the card; return the run after that.
 
         Raises:
-            DecisionRefused: The person may not decide, or may not any more.
+            DecisionRefused: The person may not decide, or no longer may.
             PayloadError: The values do not fit what the agent asks for.
         """
         channel = self._channel_of(card)
@@ -133,16 +133,16 @@ class Rehearsal:
         return await self._worked(decided.origin.run)
 
     async def reject(self, card: Message, *, reason: str = "") -> Run:
-        """Answer a card with no; see `approve`."""
+        """Reject, as the person who got the card; see `approve`."""
         decided = await self._channel_of(card).reject(self.decisions, card, reason=reason)
         return await self._worked(decided.origin.run)
 
     async def advance(self, duration: timedelta, run: Run) -> Run:
-        """Let time pass: reminders, escalations and deadlines come; return the run after that.
+        """Let time pass, with its reminders, escalations and deadlines; return the run after that.
 
         Args:
-            duration: Not more than to the next deadline, to see each of them.
-            run: Which run is returned.
+            duration: The time. To test each deadline separately, advance to one at a time.
+            run: The run to return.
         """
         self.clock.advance(duration)
         return await self._worked(run.id)
@@ -154,7 +154,7 @@ class Rehearsal:
         return [one.state for one in await self._ledger.approvals(list(ids))]
 
     async def __aenter__(self) -> Self:
-        """Start the Redis, and load the agents when they are first needed."""
+        """Start the Redis; the agents are loaded when they are first needed."""
         settings, stack = self._settings, self._stack
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-test-")))
         redis = stack.enter_context(EmbeddedRedis(folder / "redis", fsync="everysec"))
@@ -198,14 +198,14 @@ class Rehearsal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the Redis; nothing is left behind."""
+        """Stop the Redis, and remove its files."""
         await self._stack.aclose()
 
     def _channel_of(self, card: Message) -> FakeChannel:
         return next(one for one in self.channels.values() if card in one.delivered)
 
     async def _worked(self, run_id: str) -> Run:
-        """Do everything that can be done now, and return a run after it."""
+        """Process everything that is due now, and return a run after that."""
         busy = True
         while busy:
             done = [await self._reconciler.once()]

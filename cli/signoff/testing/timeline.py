@@ -1,16 +1,17 @@
-"""What would happen to a call, for tests of one's own policies."""
+"""Predicts what happens to a call, for tests of your own policies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
-from signoff.channels.forecast import Rulebook, call_facts, timeline_of
-from signoff.core.base.moments import read_moment
-from signoff.core.simulation.forecast import Timeline
+    from signoff.channels.forecast import Rulebook
+    from signoff.core.simulation.forecast import Timeline
 
 
 def timeline(
@@ -24,24 +25,27 @@ def timeline(
     app: str = "",
     agent: str = "",
 ) -> Timeline:
-    """Return what happens to a call if nobody answers.
+    """Return the timeline of a call that nobody answers.
 
     Args:
-        settings: As `signoff.cli.config.settings.load_settings` returns them.
+        settings: The settings from `signoff.cli.config.settings.load_settings`.
         tool: The tool that is called.
         args: Its arguments.
-        at: When it begins to wait: a moment with a time zone, or a day and a time as text,
-            ``"2026-11-20 17:30"``.
-        zone: Where clocks show that text.
-        user: Who asks: an id or an address.
+        at: When it begins to wait: a datetime with a time zone, or a day and a time as text, such
+            as ``"2026-11-20 17:30"``.
+        zone: The time zone of that text.
+        user: The requester: an id or an address.
         app: The agent's folder.
         agent: The agent.
 
     Raises:
-        ValueError: The text is no moment; names of days of the week are not read, because they
+        ValueError: The text is not a day and a time. Names of weekdays are refused, because they
             would mean another day each week.
         NotCanonical: The arguments have no digest.
     """
+    from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- the domain
+    from signoff.core.base.moments import read_moment  # noqa: PLC0415
+
     if isinstance(at, str):
         start = read_moment(at, ZoneInfo(zone))
     elif at.tzinfo is None:

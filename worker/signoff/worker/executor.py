@@ -1,4 +1,4 @@
-"""The executor: takes runs and resumes out of their outboxes, and commits what comes of each."""
+"""The executor: claims runs and resumes from their outboxes, and commits the result of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from signoff.broker import live
-from signoff.broker.freezes import Freezes
+from signoff.broker.freezes import read_freezes
 from signoff.broker.ledger.change import Change, Item
 from signoff.broker.ledger.lease import Hold, held
 from signoff.broker.ledger.ledger import Ledger
@@ -24,6 +24,7 @@ from signoff.broker.work import ResumeRun, StartRun
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run, RunState
 from signoff.core.base.errors import (
+    ApprovalExpired,
     ApprovalNotFound,
     CallChanged,
     CallGone,
@@ -50,17 +51,17 @@ log = structlog.get_logger(__name__)
 
 _MAX_TRIES = 12
 _BATCH = 8
-"""The most items in one claim: other processes come for the rest."""
+"""The maximum number of items in one claim, so that other processes get some too."""
 _UNREADABLE_AGAIN = 60.0
-"""Seconds until a record that cannot be read is looked at again: a newer version may read it."""
+"""Seconds until an unreadable record is retried: a worker of a newer version may read it."""
 _THAWED_BY = 60.0
-"""Seconds until a run that is frozen is looked at again, unless `signoff thaw` calls it."""
+"""Seconds until a frozen run is retried; `signoff thaw` retries it at once."""
 _KEY_BY = 30.0
-"""Seconds until a receipt is looked at again whose key a worker does not have yet."""
+"""Seconds until a receipt with an unknown key is checked again: the key may arrive meanwhile."""
 
 
 Build = Callable[[Run, Sequence[Approval], datetime], Awaitable[Change | None]]
-"""Makes a change of a run, its approvals and the present; None if there is nothing to do."""
+"""Builds a change from a run, its approvals and the time; None if there is nothing to do."""
 
 
 @dataclass(slots=True)
@@ -68,13 +69,13 @@ class Executor:
     """Works on the `run` and `resume` stages.
 
     Attributes:
-        ledger: The truth.
+        ledger: The ledger.
         runtime: Runs the agents.
-        lease: Seconds after which a worker that shows no sign of life is taken for dead.
-        slots: How many items may be in work at once, whichever stages they are of.
-        valid_for: How long a yes is good for whose policy does not say.
-        hide: What may have to be hidden of a call until its policy is known.
-        closing: Set when the process is to stop: what is in work is finished, and no more begun.
+        lease: Seconds without a heartbeat after which a worker counts as dead.
+        slots: How many items of all stages may be processed at once.
+        valid_for: How long an approval is valid if its policy does not say.
+        hide: The arguments to hide in a call until its policy is known.
+        closing: Set to stop the process: running items are finished, and no new ones are started.
     """
 
     ledger: Ledger
@@ -90,14 +91,14 @@ class Executor:
         self._free = asyncio.Semaphore(self.slots)
 
     def begin_nothing_more(self) -> None:
-        """Let what is in work be finished, and leave the rest to others; for signal handlers."""
+        """Finish running items, and leave the rest to other workers; for signal handlers."""
         self.closing = True
 
     async def drain(self, stage: str) -> int:
-        """Work on a stage until nothing waits and all is done; return how many items there were.
+        """Work on a stage until no items wait or run; return the number of items.
 
-        As many items are in work at once as there are free slots. Stages that wait for a slot get
-        one in turn. An item that fails in an unforeseen way stops none of the others.
+        As many items run at once as there are free slots. Stages that wait for a slot get one in
+        turn. An unexpected error in one item does not stop the others.
         """
         working: set[asyncio.Task[bool]] = set()
         try:
@@ -116,7 +117,7 @@ class Executor:
         return count
 
     async def _begin_all(self, stage: str, working: set[asyncio.Task[bool]]) -> int:
-        """Begin on all that waits; each has a slot until it is done."""
+        """Start all waiting items; each holds a slot until it is done."""
         count = 0
         while True:
             slots = await self._take_slots()
@@ -144,7 +145,7 @@ class Executor:
                 return count
 
     async def _take_slots(self) -> int:
-        """Wait for a free slot, and take a few more if there are any; return how many."""
+        """Wait for a free slot, and take a few more if they are free; return their number."""
         await self._free.acquire()
         count = 1
         while count < _BATCH and not self._free.locked():
@@ -153,17 +154,17 @@ class Executor:
         return count
 
     async def _work(self, taken: Taken) -> bool:
-        """Work on an item; return whether it was put back to be taken up at once."""
+        """Work on an item; return whether it was put back to be claimed again at once."""
         item, key = taken.item, taken.lease_key
         try:
-            run, approvals = taken.read()
+            run, approvals = taken.read(self.ledger.recent)
             work = taken.work
             with structlog.contextvars.bound_contextvars(run=run.id, trace=run.trace, app=run.app):
                 async with held(
                     self.ledger, item, key, lease=self.lease, alive_at=taken.alive_at
                 ) as hold:
                     with tracing.span(*_span_of(work, run), follows=approvals):
-                        again = await self._advance(work, run, approvals, hold)
+                        again = await self._advance(taken, run, approvals, hold)
                     await live.look_up(self.ledger, run)
                     return again
         except RunNotFound as error:
@@ -179,10 +180,10 @@ class Executor:
         except (LeaseLost, Conflict) as error:
             log.warning("work.taken_over", item=item.id, error=str(error))
         except LedgerUnavailable as error:
-            # The lease will run out, and the worker that claims the item then goes on from here.
+            # When the lease expires, another worker claims the item and continues from here.
             log.warning("work.interrupted", item=item.id, error=str(error))
         except Exception:
-            # It must not stop the others; by its lease it comes again.
+            # It must not stop the others; the item is claimed again when its lease expires.
             log.exception("work.broken", item=item.id)
         return False
 
@@ -191,10 +192,11 @@ class Executor:
             await self.ledger.commit(Change().ack(item))
 
     async def _advance(
-        self, work: StartRun | ResumeRun, run: Run, approvals: Sequence[Approval], hold: Hold
+        self, taken: Taken, run: Run, approvals: Sequence[Approval], hold: Hold
     ) -> bool:
-        """Take a run to its next pause or its end; return whether it goes on at once."""
-        item, resuming = hold.item, isinstance(work, ResumeRun)
+        """Advance a run to its next pause or its end; return whether it continues at once."""
+        item, work, now = taken.item, taken.work, taken.now
+        resuming = isinstance(work, ResumeRun)
         expected = RunState.ANSWERED if resuming else RunState.QUEUED
         if run.state is not expected or (isinstance(work, ResumeRun) and run.pause != work.pause):
             await hold.end(Change().ack(item))
@@ -202,7 +204,7 @@ class Executor:
         if turn_results.started_and_not_finished(approvals):
             # The worker that started it held this session's lease, and has lost it.
             return await self._in_doubt(run, hold)
-        freezes, now = await Freezes(self.ledger).all_now()
+        freezes = read_freezes(taken.frozen)
         unproven = resuming and self._is_unproven(run, approvals, now)
         waits = unproven and await self._ask_anew(run, hold)
         if waits or await self._is_frozen(run, approvals, hold, freezes):
@@ -228,7 +230,7 @@ class Executor:
             return await self._failed(run, hold, error)
 
     def _is_unproven(self, run: Run, approvals: Sequence[Approval], now: datetime) -> bool:
-        """Say whether a yes is too old, or is not proven, as the approvals were when claimed."""
+        """Return whether an approval had expired, or was not proven, when the item was claimed."""
         receipts = self.ledger.receipts
 
         def why_refused(approval: Approval) -> str:
@@ -241,7 +243,7 @@ class Executor:
         return change is not None
 
     async def _ask_anew(self, run: Run, hold: Hold) -> bool:
-        """Ask again about calls whose yes is too old, or is not proven; say whether it waits."""
+        """Ask again about expired or unproven approvals; return whether the run waits."""
         receipts = self.ledger.receipts
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
@@ -268,14 +270,14 @@ class Executor:
     async def _is_frozen(
         self, run: Run, approvals: Sequence[Approval], hold: Hold, freezes: Sequence[Freeze]
     ) -> bool:
-        """Put a run back that a freeze keeps from being begun; say whether one does."""
+        """Put a run back if a freeze prevents its start; return whether one does."""
         stopped = turn_results.stopped_by(run, approvals, freezes) if freezes else None
         if stopped is not None:
             await self._freeze(run, hold, *stopped)
         return stopped is not None
 
     async def _freeze(self, run: Run, hold: Hold, freeze: Freeze, tool: str) -> bool:
-        """Put a run back whose tool is frozen: it goes on where it was after the thaw."""
+        """Put a run back whose tool is frozen; after the thaw it continues where it was."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             change = turn_results.held(run, approvals, freeze, tool, now=now)
@@ -286,7 +288,7 @@ class Executor:
         return False
 
     async def _wait_for_the_rest(self, run: Run, hold: Hold) -> bool:
-        """Put a run that was answered in part back into its pause, unless it is whole by now."""
+        """Put a partly answered run back into its pause, unless all its answers are there now."""
         whole = False
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
@@ -346,18 +348,20 @@ class Executor:
         if isinstance(cause, CallChanged):
             return await self._ask_about_change(run, hold, cause)
         if isinstance(cause, ReceiptRefused):
-            # It was changed since the turn began; the next one asks about it.
+            # The record was changed since the turn began; the next turn asks about the call again.
             log.critical("receipt.refused", error=str(cause))
             await hold.end(Change().retry(hold.item, after=0))
             return True
-        if not await self._try_later(hold, error):
+        # The approval was still valid when the turn began.
+        expired = isinstance(cause, ApprovalExpired) and await self._ask_anew(run, hold)
+        if not expired and not await self._try_later(hold, error):
             log.error("run.failed", problem=problem, exc_info=error)
             if not await self._settle(run, hold, build):
                 return await self._in_doubt(run, hold)
         return False
 
     async def _ask_about_change(self, run: Run, hold: Hold, found: CallChanged) -> bool:
-        """Ask again about a call that would run otherwise than it was approved."""
+        """Ask again about a call that would run differently than approved."""
 
         async def build(run: Run, approvals: Sequence[Approval], now: datetime) -> Change | None:
             change = turn_results.changed(run, approvals, found, now=now)
@@ -371,10 +375,10 @@ class Executor:
         return False
 
     async def _in_doubt(self, run: Run, hold: Hold) -> bool:
-        """Mark what was started and not seen to finish, and do what its policy says then.
+        """Mark calls in doubt that were started and not seen to finish, and apply their policies.
 
         Returns:
-            Whether the run goes on at once.
+            Whether the run continues at once.
         """
         goes_on = False
         happened = await verified(await self.ledger.approvals(run.approvals))
@@ -391,21 +395,21 @@ class Executor:
         return await self._settle(run, hold, build) and goes_on
 
     async def _settle(self, run: Run, hold: Hold, build: Build) -> bool:
-        """Build a change from the approvals as they are, commit it, and again if they have moved.
+        """Build a change from the current approvals and commit it; retry if they have changed.
 
-        Others write to an approval too, also after its end: a delivery that is noted late must not
-        cost what a turn has come to.
+        Other processes write to an approval too, even after its end. A delivery that is recorded
+        late must not lose the result of a turn.
 
         Returns:
-            False if `build` has found that there is nothing to commit.
+            False if `build` has returned None.
 
         Raises:
-            LeaseLost: Somebody else has taken the run on.
+            LeaseLost: Another worker has continued the run.
         """
 
         async def attempt() -> bool:
             stands, approvals, now = await read_again(self.ledger, run)
-            # Answers may have come meanwhile; taking the run on changes more than that.
+            # New answers change neither of these; a worker that continues the run does.
             if (stands.state, stands.pause) != (run.state, run.pause):
                 raise LeaseLost(f"Run {run.id} was taken on by somebody else.")
             change = await build(stands, approvals, now)
@@ -436,7 +440,7 @@ def _span_of(work: StartRun | ResumeRun, run: Run) -> tuple[str, Run]:
 
 @contextlib.contextmanager
 def _measured(run: Run, phase: str) -> Iterator[list[Turn]]:
-    """Measure a turn, which the body puts into the list when it has ended."""
+    """Measure a turn; the body adds it to the list when it has ended."""
     began, turns = time.monotonic(), list[Turn]()
     metrics.record(metrics.TURNS)
     try:
@@ -449,7 +453,7 @@ def _measured(run: Run, phase: str) -> Iterator[list[Turn]]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the error of ours that ADK wrapped into one of its own, or the error itself."""
+    """Return our error that ADK has wrapped into its own, or the error itself."""
     step: BaseException | None = error
     while step is not None:
         if isinstance(step, SignoffError):

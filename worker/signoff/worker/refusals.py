@@ -1,4 +1,4 @@
-"""What an agent is told of a call that was not approved, and of a request for input."""
+"""The responses to an agent for calls that were not approved, and for requests for input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.core.base.errors import InputRefused
 from signoff.core.base.text import brief
 
 REFUSAL = "signoff_refusal"
-"""The key of the session state that says why something was refused."""
+"""The key in the session state for the reason of a refusal."""
 
 _WORDS = {
     State.REJECTED: "This tool call was rejected by the approver.",
@@ -40,9 +40,9 @@ _REFUSED = {
 
 
 def refusal(approval: Approval) -> dict[str, Any]:
-    """Return what the model is told in place of a tool's result when it was not approved.
+    """Return the response that the model gets instead of a tool's result if it was not approved.
 
-    The frameworks alone say only that a call was rejected, and drop the reason.
+    The frameworks themselves only say that a call was rejected, and drop the reason.
     """
     decision = approval.decision
     again = approval.origin.again > 0
@@ -70,7 +70,7 @@ def refusal(approval: Approval) -> dict[str, Any]:
 
 
 def refusals(approvals: Sequence[Approval]) -> str:
-    """Say in words what was refused, and why; "" where all was approved."""
+    """Return what was refused and why, in words; "" if everything was approved."""
     return "\n".join(
         f"{one.call.name}(): {refusal_text(one)}"
         for one in approvals
@@ -79,7 +79,7 @@ def refusals(approvals: Sequence[Approval]) -> str:
 
 
 def refusal_text(approval: Approval) -> str:
-    """Say in words why a call was not approved, and what would be."""
+    """Return why a call was not approved, and what would be approved, in words."""
     told = refusal(approval)
     words = [str(told["error"])]
     if "reason" in told:
@@ -93,7 +93,7 @@ def input_value(approval: Approval, rules: Sequence[InputRule] = ()) -> JsonValu
     """Return the answer to a request for input.
 
     Raises:
-        InputRefused: It was not answered, or refused where its schema has no way to say no.
+        InputRefused: It was not answered, or was refused and its schema has no form of refusal.
     """
     decision, form = approval.decision, form_of(approval.call)
     yes = approval.state is State.APPROVED

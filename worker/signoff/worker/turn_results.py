@@ -1,4 +1,4 @@
-"""What a turn of an agent comes to, as one change: all of it is committed, or nothing."""
+"""Builds one change from an agent's turn, which is committed as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
+
+from pydantic import JsonValue
 
 from signoff.broker.effects import open_approval, send_work, tell_failure, tell_outcome, tell_result
 from signoff.broker.ledger.change import Change
@@ -21,24 +23,28 @@ from signoff.worker.port import Pause, Turn
 from signoff.worker.verification import HAPPENED
 
 VALID_FOR = timedelta(days=7)
-"""How long a yes is good for where neither its policy nor the settings say."""
+"""How long an approval is valid if neither its policy nor the settings say."""
 
 LONGEST_WORD = 4_000
-"""How much of the agent's last word an approver is told."""
+"""The maximum length of the agent's last message in a notice to approvers."""
 
 MAX_QUESTIONS = 20
-"""How often a call that has changed is asked about: a policy may approve each of its changes."""
+"""How often a changing call is asked about: a policy could approve each change without a person."""
 
+NOT_KEPT: JsonValue = {"result": "The tool has finished; its result is not JSON and was not kept."}
 _MAX_RESULT = 256 * 1024
 _TOO_LARGE = {"result": "The tool has finished; its result was too large to be kept."}
 
 MAX_STARTS = 3
-"""How often a tool is started on one approval whose policy says that it may be retried."""
+"""How often a tool is started on one approval if its policy allows retries."""
 
 
 def kept_result(result: object) -> str:
-    """Return what is kept of the result of a tool, as JSON text."""
-    text = json.dumps(result, default=str, ensure_ascii=False)
+    """Return the part of a tool's result that is stored, as JSON text."""
+    try:
+        text = json.dumps(result, default=str, ensure_ascii=False)
+    except Exception:  # noqa: BLE001 -- a class may raise anything; the tool has run all the same
+        return json.dumps(NOT_KEPT)
     return text if len(text) <= _MAX_RESULT else json.dumps(_TOO_LARGE)
 
 
@@ -52,16 +58,16 @@ def turn_ended(
     now: datetime,
     hide: Hidden = (),
 ) -> Change:
-    """Return the change for a turn that came to its end.
+    """Return the change for a turn that has ended.
 
     Args:
         run: The run.
-        turn: The approvals it opens, or the agent's last word.
-        approvals: All those of the pause that it was resumed from.
-        handed: The ids of those whose answers it was resumed with.
-        proposers: By the index of a pause: the rejection that proposed this very call.
-        now: The present.
-        hide: What may have to be hidden of a call until its policy is known.
+        turn: The calls that wait, or the agent's last message.
+        approvals: All approvals of the pause that the run was resumed from.
+        handed: The ids of the approvals whose answers it was resumed with.
+        proposers: The rejection that has proposed a call, by the index of its pause.
+        now: The current time.
+        hide: The arguments to hide in a call until its policy is known.
 
     Raises:
         NotCanonical: The arguments of a call that waits have no digest.
@@ -87,7 +93,7 @@ def turn_ended(
             continue
         proposer = proposers.get(index)
         if proposer is not None:
-            # The rejection may be the very answer that this turn was resumed with.
+            # The rejection may be the answer that this turn was resumed with.
             before.setdefault(proposer.id, proposer)
             proposer = after.get(proposer.id, proposer)
         approval = _open(change, run, pause, proposer, now=now, hide=hide)
@@ -112,7 +118,7 @@ def turn_ended(
 
 
 def _bounded(turn: Turn, approvals: Sequence[Approval]) -> Turn:
-    """Return a turn that asks about no node that has changed too often: its run fails."""
+    """Return the turn; without pauses, so that the run fails, if a node has changed too often."""
     often = any(one.origin.expired >= MAX_QUESTIONS for one in approvals if one.id in turn.changed)
     return turn.model_copy(update={"pauses": ()}) if often else turn
 
@@ -120,10 +126,10 @@ def _bounded(turn: Turn, approvals: Sequence[Approval]) -> Turn:
 def _void(
     change: Change, approval: Approval, turn: Turn, *, now: datetime
 ) -> tuple[Approval, *tuple[Approval, ...]]:
-    """Give up the yes to a node that would run otherwise, and ask about it where it asks again.
+    """Void the approval of a node that would run differently; open a new one if it asks again.
 
     Returns:
-        The approval, and the one that has taken its place, where there is one.
+        The approval, and the one that replaces it, if there is one.
     """
     why, origin = turn.changed[approval.id], approval.origin
     asked = (one for one in turn.pauses if one.kind is approval.kind)
@@ -145,7 +151,7 @@ def _void(
 
 
 def waits_for_the_rest(run: Run, approvals: Sequence[Approval]) -> Change:
-    """Return the change for a run that was answered in part, and can only go on with everything."""
+    """Return the change for a partly answered run that can only resume with all answers."""
     decided = [one.id for one in approvals if one.id not in run.waiting]
     return Change().put(run.paused(run.waiting, decided=decided), was=run)
 
@@ -160,7 +166,7 @@ def _open(
     hide: Hidden,
 ) -> Approval:
     """Open the approval of a call that waits, linked to the rejection that proposed it."""
-    # A proposal is taken up once, also by two calls of one turn.
+    # A proposal is linked to one call only, even if two calls of a turn match it.
     linked = proposer is not None and not proposer.superseded_by
     approval, noted = Approval.open(
         pause.origin,
@@ -192,14 +198,14 @@ def _remark(turn: Turn) -> str:
 def failed(
     run: Run, problem: str, answered: Sequence[Approval], *, now: datetime, gone: str = ""
 ) -> Change:
-    """Return the change for a run that failed: its answers did not get into the agent.
+    """Return the change for a failed run, whose answers did not reach the agent.
 
     Args:
         run: The run.
         problem: Why it failed.
         answered: All approvals of its pause.
-        now: The present.
-        gone: The id of the one whose call is not there as it was, so that its answer is void.
+        now: The current time.
+        gone: The id of the approval whose call is missing or changed, so that its answer is void.
     """
     change = Change()
     for waiting in answered:
@@ -221,17 +227,17 @@ def asked_anew(
     *,
     now: datetime,
 ) -> Change | None:
-    """Return the change that asks again about calls whose yes has expired, or is not proven.
+    """Return the change that asks again about calls with an expired or unproven approval.
 
     Args:
         run: The run.
-        approvals: All those of its pause.
-        valid_for: How long a yes is good for whose policy does not say.
-        why_refused: Says why an answer is not to be believed, "" where it is.
-        now: The present.
+        approvals: All approvals of its pause.
+        valid_for: How long an approval is valid if its policy does not say.
+        why_refused: Returns why an answer is not trusted; "" if it is.
+        now: The current time.
 
     Returns:
-        None if there is no such call.
+        The change; None if there is no such call.
     """
     change, replaced = Change(), dict[str, str]()
     for one in approvals:
@@ -248,10 +254,10 @@ def asked_anew(
 def changed(
     run: Run, approvals: Sequence[Approval], found: CallChanged, *, now: datetime
 ) -> Change | None:
-    """Return the change that asks again about a call that would run otherwise than was approved.
+    """Return the change that asks again about a call that would run differently than approved.
 
     Returns:
-        None if its answer does not wait to be handed on any more, or it has changed too often.
+        The change; None if the call has already started, or has changed too often.
     """
     was = next((one for one in approvals if one.id == found.approval), None)
     if was is None or was.handoff is not Handoff.RECORDED or was.origin.expired >= MAX_QUESTIONS:
@@ -270,7 +276,7 @@ def changed(
 def _waits_for(
     change: Change, run: Run, approvals: Sequence[Approval], replaced: Mapping[str, str]
 ) -> Change:
-    """Let a run wait for the questions that have taken the places of earlier ones."""
+    """Let a run wait for the approvals that replace earlier ones."""
     decided = [one.id for one in approvals if one.id not in {*replaced, *run.waiting}]
     return change.put(run.paused([*run.waiting, *replaced.values()], decided=decided), was=run)
 
@@ -278,12 +284,12 @@ def _waits_for(
 def stopped_by(
     run: Run, approvals: Sequence[Approval], freezes: Sequence[Freeze]
 ) -> tuple[Freeze, str] | None:
-    """Return the freeze that keeps a turn from being begun, and the tool; None where none does.
+    """Return the freeze that prevents the start of a turn, and the tool; None if there is none.
 
     Args:
         run: The run.
-        approvals: All those of its pause.
-        freezes: What is frozen.
+        approvals: All approvals of its pause.
+        freezes: The current freezes.
     """
     broken = {one for approval in approvals for one in approval.despite}
     whole = (one for one in freezes if one.stops_app(run.app) and one.id not in broken)
@@ -292,7 +298,7 @@ def stopped_by(
     for approval in approvals:
         if approval.is_to_run and (stopped := approval.frozen_by(freezes)):
             return stopped[0], approval.call.name
-    # A tool that nobody is asked about: only the turn itself would come to it again.
+    # A tool that needs no approval: only the turn itself would reach it again.
     asked = {approval.call.name for approval in approvals}
     if run.held in {"", WHOLE_APP, *asked}:
         return None
@@ -303,7 +309,7 @@ def stopped_by(
 def held(
     run: Run, approvals: Sequence[Approval], freeze: Freeze, tool: str, *, now: datetime
 ) -> Change:
-    """Return the change for a run that waits, as it is, until a freeze is over."""
+    """Return the change for a run that waits unchanged until a freeze ends."""
     change = Change()
     if run.held == tool:
         return change
@@ -319,7 +325,7 @@ def held(
 
 
 def started_and_not_finished(approvals: Sequence[Approval]) -> bool:
-    """Say whether a tool of these was started and not seen to finish."""
+    """Return whether a tool of these approvals was started and not seen to finish."""
     return any(one.handoff is Handoff.STARTED for one in approvals)
 
 
@@ -334,13 +340,13 @@ def in_doubt(
 
     Args:
         run: The run.
-        approvals: All those of its pause.
-        now: The present.
-        happened: What is known of calls, by the id of their approval: whether they happened.
+        approvals: All approvals of its pause.
+        now: The current time.
+        happened: Whether calls have happened, by approval id, as far as that is known.
 
     Returns:
-        The change; where it leaves the run as it is, the run has to be resumed once more. None if
-        there is no such tool.
+        The change; if it does not change the run, the run has to be resumed again. None if there is
+        no such tool.
     """
     doubtful = [one for one in approvals if one.handoff is Handoff.STARTED]
     if not doubtful:
@@ -352,7 +358,7 @@ def in_doubt(
         names = ", ".join(f"{one.call.name}()" for one in marked)
         problem = (
             f"{names} was started by a worker that was not seen to finish it: it may or may not "
-            "have happened. Look, and then ask the agent anew."
+            "have happened. Look, and then ask the agent again."
         )
         for one in marked:
             _tell(change, one, problem)
@@ -375,7 +381,7 @@ def in_doubt(
 def _settled(
     change: Change, approval: Approval, happened: Mapping[str, bool], *, now: datetime
 ) -> bool:
-    """Note what the check of a tool says about a call in doubt; say whether that settles it."""
+    """Record what a tool's check says about a call in doubt; return whether that settles it."""
     match happened.get(approval.id):
         case True:
             why = "a check of the tool says that it has happened"
@@ -393,7 +399,7 @@ def _settled(
 
 
 def _mark(change: Change, approval: Approval, *, now: datetime) -> Approval:
-    """Mark an approval in doubt; where it is to be retried, make it ready to be started again."""
+    """Mark an approval in doubt; if its policy retries it, let it start again."""
     why = f"{approval.call.name}() was started and not seen to finish: it may have happened or not"
     marked, noted = approval.hand_on(Handoff.IN_DOUBT, now=now, why=why)
     change.note(noted)
@@ -409,13 +415,13 @@ def _rule(approval: Approval) -> InDoubt:
 
 
 def _asks(approval: Approval) -> bool:
-    """Whether a person is asked: by policy, or because retrying has not helped."""
+    """Return whether a person is asked: by policy, or because retries have not helped."""
     rule = _rule(approval)
     return rule is InDoubt.ASK or (rule is InDoubt.RETRY and approval.starts >= MAX_STARTS)
 
 
 def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime) -> Approval:
-    """Withdraw what nobody has decided yet and nobody need decide any more."""
+    """Withdraw an approval that is still pending and no longer needs a decision."""
     if approval.state is not State.PENDING:
         return approval
     withdrawn, noted = approval.withdraw(by="", reason=problem, now=now)
@@ -425,20 +431,20 @@ def _given_up(change: Change, approval: Approval, problem: str, *, now: datetime
 
 
 def _tell(change: Change, approval: Approval, problem: str) -> Approval:
-    """Tell those who decided, and the requester, that the answer came to nothing.
+    """Notify the deciders and the requester that the answer had no effect.
 
     Returns:
-        The approval, which says that they are told.
+        The approval, marked as reported.
     """
     tell_failure(change, approval, problem)
     return approval.model_copy(update={"reported": True})
 
 
 def _tell_end(change: Change, approval: Approval, turn: Turn) -> Approval:
-    """Tell those who decided, and the requester, what the agent did with it, if there is anything.
+    """Notify the deciders and the requester of the result, if there is one.
 
     Returns:
-        The approval, which says whether they are told.
+        The approval, marked as reported if they are notified.
     """
     said = turn.text[:LONGEST_WORD]
     if not approval.result and not said:

@@ -61,7 +61,8 @@ class CallInDoubt:
 Check = Callable[[CallInDoubt], bool | Awaitable[bool | None] | None]
 """Says whether a call has happened; None where it cannot tell."""
 
-_checks: dict[tuple[str, str], Check] = {}
+checks: dict[tuple[str, str], Check] = {}
+"""The checks that `verify` has registered, by app and tool."""
 
 
 def verify(tool: str, check: Check, *, app: str = "") -> None:
@@ -76,7 +77,7 @@ def verify(tool: str, check: Check, *, app: str = "") -> None:
         check: A function, which gets a thread of its own, or a coroutine function.
         app: The app whose tool it is; "" for the tools of this name in all apps of the worker.
     """
-    _checks[app, tool] = check
+    checks[app, tool] = check
 
 
 async def verified(approvals: Iterable[Approval]) -> dict[str, bool]:
@@ -86,7 +87,7 @@ async def verified(approvals: Iterable[Approval]) -> dict[str, bool]:
     """
     found: dict[str, bool] = {}
     for one in approvals:
-        check = _checks.get((one.origin.app, one.call.name)) or _checks.get(("", one.call.name))
+        check = checks.get((one.origin.app, one.call.name)) or checks.get(("", one.call.name))
         if check is None or one.handoff is not Handoff.STARTED or not _is_tool_call(one):
             continue
         says = await _asked(check, one)

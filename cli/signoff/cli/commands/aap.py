@@ -1,4 +1,4 @@
-"""`signoff aap`: agents of other frameworks, which ask by the Agent Approval Protocol."""
+"""`signoff aap`: agents of other frameworks, which use the Agent Approval Protocol."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def list_(ctx: typer.Context, *, as_json: Json = False) -> None:
 
 @instance.command()
 def rotate(ctx: typer.Context, name: Name, *, as_json: Json = False) -> None:
-    """Print a new token for an instance; the earlier one is worth nothing from then on."""
+    """Print a new token for an instance; the earlier one stops working."""
     settings = settings_of(ctx)
 
     async def work(decisions: Decisions) -> tuple[Instance, str]:
@@ -114,7 +114,7 @@ def rotate(ctx: typer.Context, name: Name, *, as_json: Json = False) -> None:
 
 @instance.command()
 def remove(ctx: typer.Context, name: Name, *, as_json: Json = False) -> None:
-    """Remove an instance: its token ends at once, and its pending requests are withdrawn."""
+    """Remove an instance: its token stops working, and its pending requests are withdrawn."""
 
     async def work(decisions: Decisions) -> Instance:
         from signoff.channels.aap import instances  # noqa: PLC0415
@@ -156,9 +156,9 @@ def _show(settings: Settings, made: Instance, token: str, *, as_json: bool) -> N
 
 
 def _local(settings: Settings) -> str:
-    """Return where the gateway listens; clients take plain HTTP for this machine alone."""
+    """Return the local URL of the gateway; clients accept plain HTTP only on this machine."""
     gateway = settings.gateway
-    here = gateway.host in {"0.0.0.0", "::"} or is_loopback(gateway.host)  # noqa: S104 -- read, not bound
+    here = gateway.host in {"0.0.0.0", "::"} or is_loopback(gateway.host)  # noqa: S104 -- compared, not bound
     return f"http://{'localhost' if here else gateway.host}:{gateway.port}"
 
 

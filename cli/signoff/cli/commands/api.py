@@ -1,4 +1,4 @@
-"""`signoff api`: what there is to know of the REST API without a gateway."""
+"""`signoff api`: describes the REST API without a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`signoff archive`: what has ended moves out of Redis, into files that are verified."""
+"""`signoff archive`: move ended runs out of Redis into files, and verify the files."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ def run(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Archive what ended long enough ago, and remove it from Redis.
+    """Archive runs that ended long enough ago, and remove them from Redis.
 
-    A run stays as long as one of its approvals waits, it is in doubt, a grant of it is open, or
-    work about it is not done.
+    A run stays while it is in doubt, or has pending approvals, open grants or unfinished work.
     """
     settings = settings_of(ctx)
     age = settings.retention.after
@@ -135,7 +134,7 @@ def show(ctx: typer.Context, subject: Subject, *, as_json: Json = False) -> None
         return await find(decisions.ledger, files_of(ctx), subject)
 
     found, events = with_decisions(ctx, work)
-    record = found.model_dump(mode="json", exclude_defaults=True)
+    record = _masked(found).model_dump(mode="json", exclude_defaults=True)
     if as_json:
         write_json({"record": record, "events": [one.model_dump(mode="json") for one in events]})
         return
@@ -190,7 +189,7 @@ def verified(ctx: typer.Context, head: str) -> Verified:
 
 
 def report(found: Verified, *, as_json: bool) -> None:
-    """Print what was verified."""
+    """Print the result of the verification."""
     if as_json:
         archive = {"archived": found.archived, "files": found.files} if found.files else {}
         write_json({"entries": found.entries, "head": found.head, **archive})
@@ -201,6 +200,17 @@ def report(found: Verified, *, as_json: bool) -> None:
         else ""
     )
     say(f"{found.entries:,} entries, unbroken.{archive_words} Head: {found.head or 'none yet'}")
+
+
+def _masked(found: Run | Approval | Grant) -> Run | Approval | Grant:
+    """Return a record without the values that its policy hides; the files contain them."""
+    from signoff.core.approvals.approval import Approval  # noqa: PLC0415
+    from signoff.core.approvals.masking import masked  # noqa: PLC0415
+    from signoff.core.grants.grant import Grant  # noqa: PLC0415
+
+    if isinstance(found, Grant):
+        return found.masked
+    return masked(found) if isinstance(found, Approval) else found
 
 
 def _summary(item: Item) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`signoff audit`: is the record whole, and what is in it."""
+"""`signoff audit`: verifies and exports the audit log."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _verified(file: Path, head: str) -> Verified:
     from signoff.broker.archive.reading import Verified  # noqa: PLC0415
     from signoff.broker.ledger import audit  # noqa: PLC0415
 
-    # Lines end with line feeds alone: what people wrote may have other ends of lines in it.
+    # Only line feeds end a line: texts of people may contain the other line ends of Unicode.
     with file.open(encoding="utf-8", newline="\n") as lines:
         count, last = audit.verify_lines(lines, expect_head=head)
     return Verified(count, 0, 0, last)

@@ -1,8 +1,9 @@
-"""`signoff config`: are the settings right, what can be set, and what is set."""
+"""`signoff config`: checks, shows and compares settings."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,7 +121,7 @@ def diff(
             say(f"Read when a process starts, so restart for: {', '.join(restart)}")
         for approval, people in left.items():
             say(f"{approval}: {', '.join(people)} would be gone; others are asked in their place")
-        # An approval keeps the terms that it was opened under; new ones get these.
+        # An approval keeps the terms under which it was opened; new ones get these.
         print_diff(found, len(pending), most=limit)
 
     with_decisions(ctx, work)
@@ -140,21 +141,37 @@ def _write(faults: list[Fault]) -> None:
 
 
 def _toml(values: dict[str, Any], table: str = "") -> list[str]:
-    """Write settings the way they are written in the file; what is not set is left out."""
+    """Return settings as lines of TOML, without settings that are not set.
+
+    Args:
+        values: The settings of a table.
+        table: The name of the table with the names of its parents; empty at the top.
+    """
     tables = {key: item for key, item in values.items() if isinstance(item, dict)}
     lists = {key: item for key, item in values.items() if _is_tables(item)}
     lines = [
-        f"{key} = {json.dumps(item, ensure_ascii=False)}"
+        f"{_key(key)} = {_text(item)}"
         for key, item in values.items()
         if item is not None and key not in tables and key not in lists
     ]
+    parent = f"{table}." if table else ""
     for key, item in tables.items():
-        name = f"{table}.{key}" if table else key
+        name = parent + _key(key)
         lines += ["", f"[{name}]", *_toml(item, name)]
     for key, items in lists.items():
+        name = parent + _key(key)
         for item in items:
-            lines += ["", f"[[{key}]]", *_toml(item, key)]
+            lines += ["", f"[[{name}]]", *_toml(item, name)]
     return lines
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 -- any JSON
+    # The same in TOML and JSON, but for one control character that JSON need not escape.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _is_tables(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The command that shows everything at once."""
+"""`signoff demo`: shows one approval from start to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`signoff doctor`: is everything there that is needed, and is it well."""
+"""`signoff doctor`: checks that everything that Signoff needs exists and works."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from signoff.cli.boundary import REFUSED
 from signoff.cli.commands.session import Json, settings_of, write_json
 from signoff.cli.doctor.loading import AgentLoading
+from signoff.cli.lean import import_lean
 
 if TYPE_CHECKING:
     from signoff.cli.doctor.finding import Finding
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 def doctor(ctx: typer.Context, *, as_json: Json = False) -> None:
     """Check settings, Redis, broker, mail server, agents and processes. No mail is sent."""
-    # First of all, because it takes longest.
+    # Loading agents takes longest, so it starts first.
     with AgentLoading() as loading:
+        import_lean("celery.app.base", "kombu.serialization")
         from signoff.cli.config.faults import ConfigErrors  # noqa: PLC0415
         from signoff.cli.doctor.diagnosis import diagnose, of_errors  # noqa: PLC0415 -- Celery
 

@@ -1,4 +1,4 @@
-"""`signoff freeze` and `signoff thaw`: the brake."""
+"""`signoff freeze` and `signoff thaw`: stop tools, and let them start again."""
 
 from __future__ import annotations
 

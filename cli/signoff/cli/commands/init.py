@@ -1,4 +1,4 @@
-"""`signoff init`: from an empty folder to something that runs."""
+"""`signoff init`: set up a folder in which `signoff up` runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EMAIL: Final = "mara@example.com"
 _FOLDER: Final = "agents"
 
 _IGNORED: Final = ".signoff/\n"
-"""In .gitignore: the state of this machine, secrets among it."""
+"""The line for .gitignore: the folder contains the state of this machine, and secrets."""
 
 
 def init(
@@ -40,8 +40,8 @@ def init(
 ) -> None:
     """Write signoff.toml, an example agent and tests of the policies into this folder.
 
-    Without options it asks three questions. Afterwards `signoff up` starts everything. Files that
-    are there already are never changed.
+    Without options it asks three questions. Afterwards `signoff up` starts everything. Existing
+    files are never changed, except that .gitignore gets a line for .signoff/.
     """
     from signoff.cli.config.settings import FILE_NAME  # noqa: PLC0415 -- help must not wait for it
 
@@ -80,8 +80,7 @@ def _write(name: str, email: str, agents: str) -> None:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, Path(_FOLDER) / _AGENT, ignore=ignored)
         written.append(f"{_FOLDER}/{_AGENT}/")
-    if not Path(".gitignore").exists():
-        Path(".gitignore").write_text(_IGNORED, "utf-8")
+    if _ignore(Path(".gitignore")):
         written.append(".gitignore")
     settings = load_settings(Path(FILE_NAME))
     require(settings)
@@ -91,8 +90,19 @@ def _write(name: str, email: str, agents: str) -> None:
         say(line)
 
 
+def _ignore(file: Path) -> bool:
+    """Add our line to .gitignore, unless it exists already; return whether it was added."""
+    text = file.read_bytes().decode("utf-8", "surrogateescape") if file.exists() else ""
+    if any(line.strip().strip("/") == _IGNORED.strip("/\n") for line in text.splitlines()):
+        return False
+    end = "\n" if text and not text.endswith("\n") else ""
+    with file.open("a", encoding="utf-8", newline="") as lines:
+        lines.write(f"{end}{_IGNORED}")
+    return True
+
+
 def _id_of(name: str, email: str) -> str:
-    """Return the id of the approver: the local part of the address, where it can be one.
+    """Return the id of the approver: the local part of the address, if that is a valid id.
 
     Raises:
         ConfigError: The name or the address cannot be used.
@@ -119,5 +129,5 @@ def _id_of(name: str, email: str) -> str:
 
 
 def _text(value: str) -> str:
-    """Write text as TOML has it, which takes the escapes of JSON."""
+    """Return text as a TOML string, with the escapes of JSON, which TOML accepts."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""`signoff ledger`: the records in Redis, indexed anew, backed up and restored."""
+"""`signoff ledger`: reindex, back up and restore the records in Redis."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def backup(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Write everything in Redis into a file, as it stands at one moment. Processes may go on.
+    """Write everything in Redis into a file, as it is at one moment. Processes may keep running.
 
     The archive, the settings, and sessions of agents in another store are not in it.
     """

@@ -1,17 +1,20 @@
-"""`signoff mcp`: approvals in front of MCP servers."""
+"""`signoff mcp`: approvals for calls of MCP servers."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from signoff.cli.commands.session import settings_of
 from signoff.core.base.errors import ConfigError
 from signoff.core.base.networks import is_loopback
+
+_LAST_PORT: Final = 65535
 
 app = typer.Typer(no_args_is_help=True, help="Approvals for calls of MCP servers.")
 
@@ -92,46 +95,58 @@ def gate(
         ),
     ] = False,
 ) -> None:
-    """Stand in front of an MCP server: every call of a tool needs an approval.
+    """Run a gate in front of an MCP server: every tool call needs an approval.
 
-    All other messages pass unchanged. With a command it speaks to the client by its standard
-    streams; with --url it serves streamable HTTP. A call that is asked about waits; after --wait
-    the client reads that it still waits. The same call made again waits on, and runs once.
+    All other messages pass unchanged. With a command, the gate uses its standard streams for the
+    client; with --url it serves streamable HTTP. A call waits for its decision; after --wait the
+    client gets the answer that it still waits. If the client makes the same call again, the call
+    continues to wait, and runs once.
     """
     settings = settings_of(ctx)
     from signoff.channels.mcp.records import Caller  # noqa: PLC0415 -- redis takes a while
+    from signoff.channels.webhooks.addresses import why_refused  # noqa: PLC0415
     from signoff.cli.composition import mcp  # noqa: PLC0415
 
-    for option, given in (("--name", name), ("--client", client)):
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", given):
-            raise ConfigError(
-                f"{option}: {given!r} is no name: use letters, digits, - and _, at most 64, "
-                "beginning with a letter."
-            )
     if bool(command) == bool(url):
         raise ConfigError("Name the server: by a command behind --, or by --url.")
+    _require_name("--name", name)
+    _require_name("--client", client)
     caller = Caller(client, user or client, session or f"mcp-{name}", name)
     env, within = mcp.server_environment(env_file), _seconds(wait)
     if command:
-        raise typer.Exit(mcp.run_stdio(settings, caller, command, env=env, wait=within))
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
-    if not host or not port.isdigit():
-        raise ConfigError(f"--listen: {listen!r} is not of the form HOST:PORT.")
+        raise typer.Exit(asyncio.run(mcp.pipe(settings, caller, command, env=env, wait=within)))
+    host, port = _address(listen)
     if not tokens and not is_loopback(host):
         raise ConfigError(f"--listen: other machines reach {host}; add --tokens.")
+    if problem := why_refused(url, allow_private=True):
+        raise ConfigError(f"--url: {problem}.")
     headers = dict(mcp.header_of(one, env) for one in header or ())
-    raise typer.Exit(
-        mcp.run_http(
+    asyncio.run(
+        mcp.serve(
             settings,
             caller,
-            address=(host, int(port)),
+            address=(host, port),
             url=url,
             headers=headers,
             wait=within,
             tokens=tokens,
         )
     )
+
+
+def _require_name(option: str, name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", name):
+        raise ConfigError(
+            f"{option}: {name!r} is not a valid name: use letters, digits, - and _, at most 64, "
+            "beginning with a letter."
+        )
+
+
+def _address(text: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+):([0-9]{1,5})", text)
+    if found is None or int(found[2]) > _LAST_PORT:
+        raise ConfigError(f"--listen: {text!r} is not of the form HOST:PORT.")
+    return found[1].strip("[]"), int(found[2])
 
 
 def _seconds(text: str) -> float:

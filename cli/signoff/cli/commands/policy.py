@@ -1,4 +1,4 @@
-"""`signoff policy`: see what policies do before they do it."""
+"""`signoff policy`: predicts, tests and compares policies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def history(
 ) -> None:
     """List the versions of the policies: when each was loaded, by whom, and what changed.
 
-    Processes note them when they start to route. An approval names the version it was asked under.
+    Processes record them when they start to route. An approval names its version.
     """
 
     async def work(decisions: Decisions) -> None:
@@ -112,7 +112,7 @@ def explain(
 ) -> None:
     """Print who would be asked about a call, on which channel, and what follows.
 
-    It is what happens if nobody answers, or everybody approves. No approval is opened.
+    It assumes that nobody answers; with --approve, that everybody approves. No approval is opened.
     """
     from signoff.channels.forecast import call_facts, timeline_of  # noqa: PLC0415 -- slow
     from signoff.cli.commands.approvals.timelines import (  # noqa: PLC0415
@@ -246,7 +246,7 @@ def diff(
 
 
 async def _present(decisions: Decisions) -> _Present:
-    """Return the people with the absences that were set, whose turn it is, and the grants."""
+    """Return the people with their current absences, the turns of queues, and the grants."""
     from signoff.broker.grants import Grants  # noqa: PLC0415
 
     await decisions.roster.refresh()
@@ -265,7 +265,7 @@ def _other(file: Path) -> Settings:
 
 
 def _varied(text: str) -> tuple[str, list[JsonValue]]:
-    """Read the values that an argument shall have one after the other."""
+    """Return the values of --vary: the argument, and its values in order."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip() or not values.strip():
         raise typer.BadParameter(f"it takes KEY=VALUE,VALUE, not {text!r}", param_hint="--vary")
@@ -273,7 +273,7 @@ def _varied(text: str) -> tuple[str, list[JsonValue]]:
 
 
 def _read(text: str) -> JsonValue:
-    """Read JSON where it is JSON, text where it is not."""
+    """Return the value of JSON, or else the text itself."""
     try:
         value: JsonValue = json.loads(text)
     except ValueError:
@@ -282,7 +282,7 @@ def _read(text: str) -> JsonValue:
 
 
 def _arguments(whole: str, single: list[str]) -> dict[str, JsonValue]:
-    """Read arguments: JSON where it is JSON, text where it is not."""
+    """Return the arguments; a value that is not JSON is text."""
     found: dict[str, JsonValue] = {}
     if whole:
         try:
@@ -314,7 +314,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _here() -> str:
-    """Return the name of the zone of this machine."""
+    """Return the name of this machine's time zone."""
     from tzlocal import get_localzone_name  # noqa: PLC0415
 
     return get_localzone_name() or "UTC"

@@ -1,4 +1,4 @@
-"""`signoff receipt`: the signed statements about decisions, and the keys they are signed with."""
+"""`signoff receipt`: the signed statements about decisions, and the keys that sign them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def verify(ctx: typer.Context, approval_id: ApprovalId) -> None:
 
 @app.command()
 def keys(ctx: typer.Context) -> None:
-    """Print the public keys as a set in JSON (JWKS), for workers and for those who verify."""
+    """Print the public keys as a set in JSON (JWKS), for workers and other verifiers."""
     from signoff.broker.receipts import keys_text  # noqa: PLC0415
     from signoff.cli.composition.receipts import public_keys  # noqa: PLC0415
 
@@ -81,7 +81,7 @@ def keys(ctx: typer.Context) -> None:
 def new_key(ctx: typer.Context) -> None:
     """Print a new private key, and the public keys with it; nothing is stored.
 
-    Give the public keys to the workers first, and the private key to gateway and channels then.
+    Give the public keys to the workers first, then the private key to gateway and channels.
     """
     from signoff.broker.ed25519 import Key  # noqa: PLC0415
     from signoff.broker.receipts import key_text, keys_text  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`signoff redis`: users of Redis for each kind of process."""
+"""`signoff redis`: the users of Redis for each kind of process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def acl(
         raise typer.BadParameter(f"{out / there[0]} exists already", param_hint="--out")
     for name, text in files.items():
         (out / name).write_text(text + "\n", encoding="utf-8")
-        # Read by the users of containers, whose ids differ; the folder is this user's alone.
+        # The users of containers, whose ids differ, read it; only this user can open the folder.
         (out / name).chmod(0o644)
     say(f"Wrote {len(files)} files to {out}. Give each process its own URL file alone.")
 

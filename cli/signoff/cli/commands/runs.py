@@ -1,4 +1,4 @@
-"""`signoff run` and `signoff runs`: giving an agent something to do, and showing the result."""
+"""`signoff run` and `signoff runs`: send a message to an agent, and show runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=True, help="Submitted runs.")
 
 
 def _app_names() -> list[str]:
-    """Return the agents that can be completed to in this folder."""
+    """Return the names of agents for shell completion in this folder."""
     from signoff.cli.config.settings import load_settings  # noqa: PLC0415 -- help must not wait
     from signoff.worker.agent_folders import app_names  # noqa: PLC0415
 
@@ -35,7 +35,7 @@ def _app_names() -> list[str]:
 
 
 class RunUnfinished(RunError):
-    """A run that was waited for has not ended in time; it goes on all the same."""
+    """The run has not ended within the time to wait; it continues."""
 
 
 def run(
@@ -152,9 +152,9 @@ def settle(
     by: Annotated[str, typer.Option(help="Who does it. The default is the logged-in user.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Settle a run in doubt, after somebody has looked what its tool really did.
+    """Settle a run in doubt, after somebody has checked what its tool really did.
 
-    The agent hears nothing of it. From then on the run can be archived.
+    The agent is not notified. After that, the run can be archived.
     """
 
     async def work(decisions: Decisions) -> None:
@@ -176,12 +176,12 @@ def settle(
 
 
 async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: bool) -> Run:
-    """Follow the audit until the run has ended; say on the way who is asked.
+    """Follow the audit log until the run has ended; print who is asked meanwhile.
 
     Args:
-        decisions: Whose ledger is followed.
+        decisions: Gives access to the ledger.
         submitted: The run.
-        since_ms: Where the audit is entered.
+        since_ms: The start of the search in the audit log, in milliseconds since the epoch.
         asked: Return also when a card has been delivered, or nobody can be asked.
     """
     from signoff.broker.ledger.follow import follow  # noqa: PLC0415
@@ -194,7 +194,7 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: 
             names = ", ".join(map(str, people)) if isinstance(people, list) else ""
             say(f"Waiting for {names} ({event.approval}) …", err=True)
         elif event.what is What.UNROUTABLE:
-            say(f"Nobody can be asked: {event.why} ({event.approval})", err=True)
+            say(f"Not as the policy wants it: {event.why} ({event.approval})", err=True)
         elif event.what in ends:
             found = await decisions.ledger.run(submitted.id)
             if found.ended:
@@ -205,10 +205,10 @@ async def _ended(decisions: Decisions, submitted: Run, *, since_ms: int, asked: 
 
 
 def _require_app(settings: Settings, name: str) -> None:
-    """Refuse the name of no agent; where the agents are on other machines, anything goes.
+    """Refuse an unknown agent; if the agents are on other machines, accept any name.
 
     Raises:
-        AppNotFound: The agents' folder is here, and has no such folder.
+        AppNotFound: The agents' folder is on this machine and has no such agent.
     """
     folder = settings.agents_folder
     if not folder.is_dir() or (folder / name).is_dir():

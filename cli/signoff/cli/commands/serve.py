@@ -1,4 +1,4 @@
-"""The commands that are processes: `worker`, `channels`, `gateway`, and `up` for all of them."""
+"""The commands that run processes: `worker`, `channels`, `gateway`, and `up` for all of them."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ def up(
     """Run worker, channels and gateway until Ctrl-C, for development.
 
     Without [redis] url it also starts a Redis, without [email.smtp] a mailbox that keeps all mail,
-    and without [inbox] url it serves the page on this machine. Where a port that is not set is
-    taken, it chooses another. The other commands find all of it when they are called in the same
-    folder.
+    and without [inbox] url it serves the page on this machine. If the default port is in use, it
+    chooses another one. Other commands use all of this if they are called in the same folder.
     """
     settings = settings_of(ctx)
     from signoff.cli.composition.development import run_up  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What commands share: the settings they were called with, and a ledger to work on."""
+"""Shared by all commands: their settings, and access to the ledger."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
 
     Args:
         ctx: The call.
-        kind: What kind of process this is to be; see `load_settings`.
+        kind: The kind of the process; see `load_settings`.
 
     Raises:
-        ConfigErrors: They have faults.
+        ConfigErrors: The settings have errors.
     """
     from signoff.cli import log  # noqa: PLC0415 -- help must not wait for the settings
     from signoff.cli.config.sections import LogSettings  # noqa: PLC0415
@@ -66,15 +66,15 @@ def settings_of(ctx: typer.Context, kind: str = "") -> Settings:
 def with_decisions(
     ctx: typer.Context, work: Callable[[Decisions], Awaitable[T]], *, rings: bool = False
 ) -> T:
-    """Do something with the ledger of the settings, and return what it returns.
+    """Call a function with the ledger of the settings, and return its result.
 
     Args:
         ctx: The call.
-        work: What to do.
-        rings: Whether it puts work into a stage: those that do ring for it.
+        work: The function.
+        rings: Whether it puts work into a stage; the processes of that stage are then notified.
 
     Raises:
-        SignoffError: Whatever the work raises.
+        SignoffError: The function has raised it.
     """
     return asyncio.run(_with_decisions(settings_of(ctx), work, rings=rings))
 
@@ -92,8 +92,8 @@ async def _with_decisions(
         from signoff.broker.doorbells.celery import CeleryBell, make_celery  # noqa: PLC0415
         from signoff.cli.composition.receipts import open_receipts  # noqa: PLC0415
 
-        bell = CeleryBell(make_celery(settings.broker_url))
-        # What puts no work into a stage decides nothing.
+        bell = CeleryBell(make_celery(settings.broker_url, prefix=settings.redis.prefix))
+        # A function that puts no work into a stage decides nothing and needs no receipts.
         receipts = open_receipts(settings)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
@@ -117,7 +117,7 @@ def person_of(directory: Directory, identity: str) -> Person:
     """Return a person by id or address.
 
     Raises:
-        ConfigError: There is nobody of this name.
+        ConfigError: There is no such person.
     """
     person = directory.find(identity)
     if person is None:
@@ -127,10 +127,10 @@ def person_of(directory: Directory, identity: str) -> Person:
 
 
 def length_of(text: str) -> timedelta:
-    """Read how long, by the clock.
+    """Parse a duration of clock time.
 
     Raises:
-        typer.BadParameter: It is no duration, or one of working time.
+        typer.BadParameter: The text is not a duration, or is one of working time.
     """
     from signoff.core.base.durations import parse_length  # noqa: PLC0415
 
@@ -141,12 +141,12 @@ def length_of(text: str) -> timedelta:
 
 
 def operator() -> str:
-    """Return what stands in the audit for the user of the terminal."""
+    """Return how the audit log names the user of the terminal."""
     from signoff.cli.composition.kinds import login  # noqa: PLC0415 -- help must not wait for it
 
     return f"{login()} (cli)"
 
 
-def write_json(value: Any) -> None:  # noqa: ANN401 -- whatever is JSON
+def write_json(value: Any) -> None:  # noqa: ANN401 -- any JSON
     """Write a value as JSON to standard output."""
     say_json(json.dumps(value, ensure_ascii=False, indent=2, default=str))

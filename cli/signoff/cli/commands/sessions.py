@@ -1,4 +1,4 @@
-"""`signoff sessions`: where ADK's sessions are."""
+"""`signoff sessions`: moves ADK's sessions to another store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="The sessions of your agents.")
 
 @app.callback()
 def group() -> None:
-    """Keep `signoff sessions move` a command of a group."""
+    """Keep this a group, although it has only one command."""
 
 
 @app.command()
@@ -86,7 +86,7 @@ async def _move(file: Path, records: SessionRecords) -> int:
                 count += await records.put_back(
                     Name(*names), _values(state), texts, last=last, at=at
                 )
-            # Into the file itself what stands beside it: the file is renamed.
+            # Write the log next to the file into the file itself, because the file is renamed.
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             raise SessionsNotMoved(
@@ -98,7 +98,7 @@ async def _move(file: Path, records: SessionRecords) -> int:
 
 
 def _events(database: sqlite3.Connection, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield id and text of the events of a session, in the order in which ADK reads them."""
+    """Yield the id and the text of each event of a session, in the order of ADK."""
     yield from database.execute(
         "SELECT id, event_data FROM events WHERE app_name = ? AND user_id = ? AND session_id = ? "
         "ORDER BY timestamp, rowid",

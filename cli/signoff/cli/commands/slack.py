@@ -1,4 +1,4 @@
-"""`signoff slack`: setting up the Slack app."""
+"""`signoff slack`: sets up the Slack app."""
 
 from __future__ import annotations
 

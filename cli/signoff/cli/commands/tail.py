@@ -1,4 +1,4 @@
-"""`signoff tail`: what happens, as it happens."""
+"""`signoff tail`: prints events as they happen."""
 
 from __future__ import annotations
 

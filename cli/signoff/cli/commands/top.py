@@ -1,4 +1,4 @@
-"""`signoff top`: what waits, who works on it, and how fast, as it changes."""
+"""`signoff top`: a live view of stages, queues, processes and rates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signoff.cli.commands.session import Json, with_decisions, write_json
+from signoff.cli.commands.session import Json, settings_of, with_decisions, write_json
 from signoff.cli.terminal import make_console
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.broker.ledger.ledger import Ledger
     from signoff.broker.monitoring.gauges import Gauges
+    from signoff.cli.config.settings import Settings
 
 _WINDOW: Final = 60
-"""Seconds over which rates are."""
+"""Seconds over which rates are measured."""
 _MOST: Final = 10_000
 _RATES: Final = (
     "submitted",
@@ -45,41 +46,42 @@ def top(
     ctx: typer.Context,
     *,
     every: Annotated[
-        float, typer.Option(min=0.5, metavar="SECONDS", help="How often to look.")
+        float, typer.Option(min=0.5, metavar="SECONDS", help="How often to refresh.")
     ] = 2.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Look once; the default if this is no terminal.")
+        bool, typer.Option("--once", help="Print once; the default outside of a terminal.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Show stages, queues, processes, lag and rates, until Ctrl-C."""
 
     async def work(decisions: Decisions) -> None:
-        ledger, window = decisions.ledger, _Window()
-        queues = tuple(decisions.directory.queues)
+        from signoff.cli.composition.reload import CurrentSettings  # noqa: PLC0415 -- the settings
+
+        ledger, window, current = decisions.ledger, _Window(), CurrentSettings(settings)
+        gauges = await _look(ledger, current.read(), window)
         if as_json:
-            gauges = await _look(ledger, queues, window)
             write_json(_as_json(gauges, window.rates()))
             return
-        console = make_console()
+        console, screen = make_console(), _screen(gauges, window.rates())
         if once or not sys.stdout.isatty():
-            console.print(_screen(await _look(ledger, queues, window), window.rates()))
+            console.print(screen)
             return
-        from rich.live import Live  # noqa: PLC0415 -- slow, and only where it is shown
+        from rich.live import Live  # noqa: PLC0415 -- slow, and only this branch needs it
 
-        screen = _screen(await _look(ledger, queues, window), window.rates())
         with Live(screen, console=console, screen=True, auto_refresh=False) as live:
             while True:
                 await asyncio.sleep(every)
-                gauges = await _look(ledger, queues, window)
+                gauges = await _look(ledger, current.read(), window)
                 live.update(_screen(gauges, window.rates()), refresh=True)
 
+    settings = settings_of(ctx)
     with_decisions(ctx, work)
 
 
 @dataclass(slots=True)
 class _Window:
-    """The events of the last minute, of which only new ones are read."""
+    """The events of the last minute; each reading gets only the new ones."""
 
     last: str = ""
     events: deque[tuple[int, str]] = field(default_factory=deque)
@@ -97,16 +99,17 @@ class _Window:
             self.events.popleft()
 
     def rates(self) -> dict[str, float]:
-        """Return how many events of each kind there are in a second."""
+        """Return the number of events per second, by kind."""
         counts = Counter(what for _, what in self.events)
         return {what: round(counts[what] / _WINDOW, 3) for what in _RATES}
 
 
-async def _look(ledger: Ledger, queues: tuple[str, ...], window: _Window) -> Gauges:
+async def _look(ledger: Ledger, settings: Settings, window: _Window) -> Gauges:
     from signoff.broker.monitoring.gauges import Known, measure  # noqa: PLC0415 -- redis
     from signoff.cli.composition.kinds import KINDS  # noqa: PLC0415
 
     await window.look(ledger)
+    queues = [one.name for one in settings.queues]
     return await measure(ledger, Known(queues=queues, kinds=KINDS))
 
 
@@ -128,7 +131,7 @@ def _as_json(gauges: Gauges, rates: dict[str, float]) -> dict[str, Any]:
 
 
 def _screen(gauges: Gauges, rates: dict[str, float]) -> RenderableType:
-    from rich.columns import Columns  # noqa: PLC0415 -- slow, and only where it is shown
+    from rich.columns import Columns  # noqa: PLC0415 -- slow, and help must not wait for it
     from rich.console import Group  # noqa: PLC0415
 
     stages = _table("stage", "items", "ready", "age")
@@ -160,7 +163,7 @@ def _screen(gauges: Gauges, rates: dict[str, float]) -> RenderableType:
 
 
 def _table(*columns: str) -> Table:
-    from rich.table import Table  # noqa: PLC0415 -- slow, and only where it is shown
+    from rich.table import Table  # noqa: PLC0415 -- slow, and help must not wait for it
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for place, name in enumerate(columns):

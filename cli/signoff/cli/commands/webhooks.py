@@ -1,4 +1,4 @@
-"""`signoff webhooks`: who is told what happens, and what they have not taken."""
+"""`signoff webhooks`: shows webhooks, and sends messages again that were given up."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What each process is put together from, and how processes are run."""
+"""Builds each process from its parts, and runs processes."""

@@ -1,4 +1,4 @@
-"""What serves the Agent Approval Protocol: routes of the gateway, and a stage of the channels."""
+"""Serves the Agent Approval Protocol: routes of the gateway, and a stage of the channels."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from signoff.cli.config.settings import Settings
 
 
 class ServedAap:
-    """What the gateway serves.
+    """The routes of the protocol in the gateway.
 
     Args:
-        parts: What every process is made of.
+        parts: The parts of the process.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # It decides at once where nobody has to be asked.
+        # The router decides immediately if nobody has to be asked.
         self._router = router_of(parts)
 
     def follow(self, fresh: Settings) -> None:
-        """Decide by the policies of other settings from now on."""
+        """Use the policies of these settings from now on."""
         self._router.follow(fresh.policies, fresh.default)
 
     def mount(self, app: Gateway) -> None:
-        """Put the routes into the gateway."""
+        """Add the routes to the gateway."""
         parts, settings = self._parts, self._parts.settings
         requests = Requests(
             parts.decisions,
             self._router.decide_unasked,
+            self._router.hides,
             valid_for=settings.agents.valid_for,
             report_within=settings.aap.report_within,
         )
         receivers = Receivers(allow_private=settings.aap.allow_private)
         rate = settings.gateway.rate
         app.mount(PATH, make_aap(parts.decisions, requests, receivers, rate=rate))
-        app.state.closing.append(requests.waiting.close)
+        app.state.closing.add(requests.waiting.close)
 
 
 def notifier(parts: Parts) -> tuple[Receivers, Callable[[], Coroutine[Any, Any, int]]]:
-    """Return what works through the stage `aap`, and the connections to close at the end."""
+    """Return the connections of the stage `aap`, to be closed at the end, and its drain."""
     receivers = Receivers(allow_private=parts.settings.aap.allow_private)
     return receivers, Notifier(parts.decisions, receivers).drain

@@ -1,8 +1,8 @@
-"""Puts the ADK API together for the gateway that serves it."""
+"""Builds the ADK API for the gateway that serves it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
 from signoff.channels.gateway import Gateway
 from signoff.cli.composition.parts import Parts
+from signoff.core.base.hiding import Hidden
 
 if TYPE_CHECKING:
     from google.adk.sessions.base_session_service import BaseSessionService
@@ -21,18 +22,21 @@ if TYPE_CHECKING:
 _SPARE = 16
 
 
-def serve_adk(app: Gateway, parts: Parts, stack: AsyncExitStack) -> None:
+def serve_adk(
+    app: Gateway, parts: Parts, stack: AsyncExitStack, *, hides: Callable[[], Hidden]
+) -> None:
     """Add the routes of an ADK API server to the gateway.
 
     Args:
         app: The gateway.
-        parts: What every process is made of.
-        stack: Closes what is opened here.
+        parts: The parts of the process.
+        stack: Closes everything that is opened here.
+        hides: Returns the arguments that any current policy hides.
 
     Raises:
         ConfigError: There is no folder of agents, or ADK does not take the URL of the sessions.
     """
-    # Only a gateway that serves it has the agent framework in memory.
+    # Imported here, so that other gateways do not load the agent framework.
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415
     from signoff.worker.adk.apps import artifact_service  # noqa: PLC0415
     from signoff.worker.adk_api.router import make_adk_router  # noqa: PLC0415
@@ -60,7 +64,7 @@ def serve_adk(app: Gateway, parts: Parts, stack: AsyncExitStack) -> None:
             rate=settings.gateway.rate,
             remote=settings.agents.remote,
             web=settings.gateway.adk_web,
-            hide=settings.all_hidden,
+            hides=hides,
             remote_sessions=_remote_sessions(settings.agents.remote, stack),
         )
     )
@@ -69,7 +73,7 @@ def serve_adk(app: Gateway, parts: Parts, stack: AsyncExitStack) -> None:
 def _remote_sessions(
     remote: Mapping[str, RemoteApp], stack: AsyncExitStack
 ) -> Mapping[str, BaseSessionService]:
-    """Return the sessions of the agents behind API servers, by app."""
+    """Return the session services of the agents behind API servers, by app."""
     from signoff.worker.adk_remote.server import Server  # noqa: PLC0415
     from signoff.worker.adk_remote.sessions import RemoteSessionService  # noqa: PLC0415
 

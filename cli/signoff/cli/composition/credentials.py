@@ -1,8 +1,8 @@
-"""Which process gets which part of the settings: none gets the secrets of another.
+"""Gives each process only its part of the settings, so that none has the secrets of another.
 
-A worker runs tools that others have written, in its own process. What those could do with a secret
-they can do only if the worker has it. So each kind of process is started with the variables, and
-reads the tables, that its own work takes; the settings may be one file and one environment for all.
+A worker runs third-party tools in its own process, and these tools could misuse any secret that the
+worker has. So each kind of process gets only the environment variables and reads only the tables
+that its own work needs, even if all processes share one file and one environment.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 MAILBOX: Final = "mailbox"
-"""The mailbox for development."""
+"""The kind of the development mailbox."""
 
 RULES: Final = "rules"
-"""A command that tries people and policies, and reaches no server."""
+"""The kind of a command that evaluates people and policies, and connects to no server."""
 
 WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
-    # Redis, ADK's sessions, the agents elsewhere, the key of suspended code, and the public keys.
+    # Gets Redis, ADK's sessions, remote agents, the key of suspended code, and the public keys.
     "worker": (
         "aap",
         "email",
@@ -31,7 +31,7 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "gateway",
         "receipts.private_key",
     ),
-    # Redis, and what cards go out with: SMTP, the bot of Slack, webhooks, channels of one's own.
+    # Gets Redis, and all that sends cards: SMTP, the Slack bot, webhooks, custom channels.
     "channels": (
         "sessions",
         "ces",
@@ -46,8 +46,8 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "inbox.secret_key_previous",
         "inbox.oidc.client_secret",
     ),
-    # Redis, what answers come in with, and the page; sessions and agents for ADK's API.
-    "gateway": ("ces", "email.smtp", "email.dkim", "webhooks"),
+    # Gets Redis, all that receives answers, the page, and sessions and agents for ADK's API.
+    "gateway": ("ces", "email.smtp", "email.dkim", "webhooks", "inbox.push.private_key"),
     RULES: (
         "broker",
         "sessions",
@@ -83,17 +83,17 @@ WITHHELD: Final[Mapping[str, tuple[str, ...]]] = {
         "metrics",
     ),
 }
-"""Tables and keys that a kind of process does not get; ``*`` is any name."""
+"""The tables and keys that a kind of process does not get; ``*`` stands for any name."""
 
 _PREFIX: Final = "SIGNOFF_"
 _NESTED: Final = "__"
 
 
 def own_content(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a settings file without what a kind of process does not get.
+    """Return the content of a settings file without the parts that a kind of process must not see.
 
     Args:
-        kind: Of `WITHHELD`; "" for a command of a person, which gets everything.
+        kind: A key of `WITHHELD`; "" for a command that a person runs, which gets everything.
         content: The parsed file.
     """
     found: Any = dict(content)
@@ -103,9 +103,9 @@ def own_content(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables that a kind of process does not get.
+    """Return an environment without the variables that a kind of process must not see.
 
-    A variable that holds a whole table as JSON stays, without what is withheld of it.
+    A variable that holds a whole table as JSON stays, without the withheld parts of the table.
 
     Args:
         kind: As for `own_content`.
@@ -113,7 +113,7 @@ def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]
     """
     found = {}
     for name, value in environment.items():
-        # The name of a file with a secret is withheld as the secret is.
+        # The name of a file that contains a secret is withheld like the secret.
         upper = name.upper().removesuffix("_FILE")
         place = upper.removeprefix(_PREFIX).lower().split(_NESTED)
         kept: str | None = value
@@ -126,17 +126,17 @@ def own_environment(kind: str, environment: Mapping[str, str]) -> dict[str, str]
 
 
 def drop_foreign_secrets(kind: str) -> None:
-    """Begin this process anew, if its environment has what its kind does not get.
+    """Restart this process if its environment has secrets that its kind must not see.
 
-    Its memory then never held it, and ``/proc/self/environ`` does not show it.
+    The new process never has them in its memory or in ``/proc/self/environ``.
     """
     own = own_environment(kind, os.environ)
     if own != dict(os.environ):
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], own)  # noqa: S606 -- this very command
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], own)  # noqa: S606 -- the same command
 
 
 def gets(kind: str, path: str) -> bool:
-    """Say whether a kind of process gets a table or key; a command of a person gets all."""
+    """Return whether a kind of process gets a table or key; a command of a person gets all."""
     wanted = path.split(".")
     return not any(_is_below(wanted, withheld) for withheld in _paths(kind))
 
@@ -146,7 +146,7 @@ def _paths(kind: str) -> Sequence[Sequence[str]]:
 
 
 def _without_value(text: str, place: Sequence[str], path: Sequence[str]) -> str | None:
-    """Return the value of a variable without what is withheld of it, None without the variable."""
+    """Return the value of a variable without its withheld parts; None to drop the variable."""
     if _is_below(place, path):
         return None
     if not _is_below(path[: len(place)], place):
@@ -154,20 +154,20 @@ def _without_value(text: str, place: Sequence[str], path: Sequence[str]) -> str 
     try:
         value = json.loads(text)
     except ValueError:
-        return None  # the settings refuse it, and what is in it nobody knows
+        return None  # it may contain anything, and the settings refuse it anyway
     left = _without(value, path[len(place) :])
     return text if left == value else json.dumps(left)
 
 
 def _is_below(place: Sequence[str], path: Sequence[str]) -> bool:
-    """Say whether a place is what a path names, or inside of it."""
+    """Return whether a place is equal to a path, or below it."""
     return len(place) >= len(path) and all(
         mine == its or "*" in {mine, its} for mine, its in zip(place, path, strict=False)
     )
 
 
 def _without(value: Any, path: Sequence[str]) -> Any:  # noqa: ANN401 -- JSON, or TOML
-    """Return a value without what a path names in it."""
+    """Return a value without the part at a path."""
     if isinstance(value, list):
         return [_without(one, path) for one in value]
     if not isinstance(value, Mapping):

@@ -33,25 +33,25 @@ from signoff.core.base.networks import is_loopback
 _COLOURS = {"worker": "cyan", "channels": "magenta", "gateway": "green", "mailbox": "blue"}
 _WIDTH = max(map(len, _COLOURS))
 _KEY: Final = "page.key"
-"""In the state folder: what the second factors of the page are encrypted with."""
+"""The file, in the state folder, of the key that encrypts the page's second factors."""
 
 
 class UpFailed(SignoffError):
-    """A process that `signoff up` has started did not come up, or has ended."""
+    """A process of `signoff up` did not become ready, or has ended."""
 
 
 async def run_up(file: Path | None, *, redis_port: int, console: Console | None = None) -> None:
-    """Run everything until SIGINT or SIGTERM, and leave nothing behind.
+    """Run everything until SIGINT or SIGTERM, and leave no process behind.
 
     Args:
-        file: The settings; what they leave open is provided here.
-        redis_port: Where Redis is started, if [redis] url is not set; 0 takes any port.
-        console: Where output goes; standard error where none is given.
+        file: The settings; missing ones are provided here.
+        redis_port: The port of Redis, if [redis] url is not set; 0 for any free port.
+        console: The console for the output; the default is standard error.
 
     Raises:
         ConfigErrors: The settings have errors.
-        ConfigError: It runs already in this folder, or Redis cannot be started.
-        UpFailed: A process ended without being told to, or did not start.
+        ConfigError: `signoff up` already runs in this folder, or Redis cannot be started.
+        UpFailed: A process ended unexpectedly, or did not start.
     """
     out = console or make_console(stderr=True, soft_wrap=True)
     async with AsyncExitStack() as stack:
@@ -79,7 +79,7 @@ async def run_up(file: Path | None, *, redis_port: int, console: Console | None 
                 _say(out, "Everything is ready. Ctrl-C stops it.")
                 await _until(stop, supervisor.watch())
         except (ChildDied, NotReady) as error:
-            # What the processes wrote stands above already.
+            # The output of the processes is already shown above.
             raise UpFailed(
                 f"{error.what} The lines above that begin with its name say why."
             ) from error
@@ -87,7 +87,7 @@ async def run_up(file: Path | None, *, redis_port: int, console: Console | None 
 
 
 def _provision(settings: Settings) -> dict[str, Any]:
-    """Return what the settings leave open: the ports, and the page."""
+    """Return the settings that are missing: the ports, and those of the page."""
     gateway, inbound, inbox = settings.gateway, settings.email.inbound, settings.inbox
     given: dict[str, Any] = {}
     port = gateway.port
@@ -104,7 +104,7 @@ def _provision(settings: Settings) -> dict[str, Any]:
 
 
 def _page_key(folder: Path) -> str:
-    """Return the key of the page in this folder, made the first time."""
+    """Return the key of the page in this folder; create it the first time."""
     file = folder / _KEY
     if not file.exists():
         private_text(file, secrets.token_urlsafe(32))
@@ -131,7 +131,7 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
     """Await work, unless the signal to stop comes first.
 
     Raises:
-        ChildDied, NotReady: As the work raises them.
+        ChildDied, NotReady: The work has raised them.
     """
     doing = asyncio.create_task(work)
     waiting = asyncio.create_task(stop.wait())
@@ -154,7 +154,7 @@ def _on_signals() -> asyncio.Event:
 
 
 def _free(host: str, port: int) -> int:
-    """Return this port, or another one if somebody listens on it."""
+    """Return this port, or another one if it is in use."""
     return port if port and not _taken(host, port) else free_port()
 
 
@@ -170,10 +170,10 @@ def _taken(host: str, port: int) -> bool:
 
 
 def _require_free(port: int) -> None:
-    """Refuse a port that somebody listens on.
+    """Refuse a port that is in use.
 
     Raises:
-        ConfigError: Somebody does.
+        ConfigError: The port is in use.
     """
     if _taken("127.0.0.1", port):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The three lines that `signoff init` and `signoff up` show: the page, a run, and an answer."""
+"""The three lines that `signoff init` and `signoff up` print: the page, a run, and an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from signoff.worker.agent_folders import app_names
 
 
 def first_steps(settings: Settings) -> list[str]:
-    """Return where the page is, the command that runs an agent, and the one that answers."""
+    """Return the URL of the page, a command that runs an agent, and one that answers."""
     url = settings.inbox.url or f"http://localhost:{settings.gateway.port}"
     people = [one.id for one in settings.people]
     rules = [*settings.policies, settings.default]

@@ -1,7 +1,8 @@
-"""What the gateway is put together from: the listeners, and the routes."""
+"""Builds the gateway from its listeners and routes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,17 +24,22 @@ if TYPE_CHECKING:
 
 
 def assemble(
-    parts: Parts, found: Metrics | None = None, *more: Listener
+    parts: Parts,
+    found: Metrics | None = None,
+    *more: Listener,
+    current: Callable[[], Settings] | None = None,
 ) -> tuple[Gateway, MailServer | None]:
     """Return the HTTP application, and the mail server that it keeps running, if there is one.
 
     Args:
-        parts: What every process is made of.
-        found: The metrics of this process, None where it has none.
-        more: What else runs beside the routes.
+        parts: The parts of the process.
+        found: The metrics of this process; None if it has none.
+        more: More listeners, which run in addition to the routes.
+        current: Returns the current settings, if the process reloads them.
     """
     settings = parts.settings
-    # Each part is imported where it is set up: most gateways have few of them.
+    now = current or (lambda: settings)
+    # Each part is imported only if the settings enable it, because most gateways have few.
     mail, listeners = None, list[Listener]()
     if settings.email.inbound.listen:
         from signoff.channels.email.inbound.server import MailServer  # noqa: PLC0415
@@ -52,14 +58,17 @@ def assemble(
     if settings.gateway.api:
         app.mount(PATH, Later(partial(_rest, parts)))
     if settings.inbox.url:
-        from signoff.channels.inbox.router import make_inbox_router  # noqa: PLC0415
+        from signoff.channels.inbox import router as inbox  # noqa: PLC0415
+        from signoff.channels.inbox.settings import ROOT  # noqa: PLC0415
 
-        app.include_router(make_inbox_router(parts.decisions, settings.inbox))
+        app.include_router(inbox.make_inbox_router(parts.decisions, settings.inbox))
+        app.show_missing(ROOT, inbox.missing)
     if found is not None:
         from signoff.channels.web.scrape import make_metrics_router  # noqa: PLC0415 -- prometheus-client
 
         token = settings.metrics.token.get_secret_value()
-        app.include_router(make_metrics_router(parts.ledger, found, known(settings), token=token))
+        router = make_metrics_router(parts.ledger, found, lambda: known(now()), token=token)
+        app.include_router(router)
     return app, mail
 
 
@@ -71,6 +80,6 @@ def _rest(parts: Parts) -> ASGIApp:
 
 
 def _is_app(settings: Settings, name: str) -> bool:
-    """Say whether there is an agent; where the agents are on other machines, anything goes."""
+    """Return whether an agent exists; if the agents are on other machines, accept any name."""
     folder = settings.agents_folder
     return name in settings.agents.remote or not folder.is_dir() or (folder / name).is_dir()

@@ -1,4 +1,4 @@
-"""The kinds of processes, and how one of them is called."""
+"""The kinds of processes, and their names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import socket
 from typing import Final
 
 KINDS: Final = ("worker", "channels", "gateway")
-"""Every installation needs at least one of each."""
+"""The kinds of processes; an installation needs at least one of each."""
 
 
 def name() -> str:
-    """Return what this process is called: its machine and its id."""
+    """Return the name of this process: its machine and its id."""
     return f"{socket.gethostname()}/{os.getpid()}"
 
 
 def login() -> str:
-    """Return who runs this process: a name, or the number of a container's user without one."""
+    """Return the name of the user of this process, or the id if the user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -25,15 +25,15 @@ def login() -> str:
 
 
 def user() -> str:
-    """Return who runs this process, and on which machine."""
+    """Return the user of this process and the machine."""
     return f"{login()} ({socket.gethostname()})"
 
 
 def host_of(process: str) -> str:
-    """Return the machine that a process of this name is on."""
+    """Return the machine of a process, from its name."""
     return process.rpartition("/")[0]
 
 
 def here(process: str) -> bool:
-    """Say whether a process of this name is on this machine."""
+    """Return whether a process is on this machine, from its name."""
     return host_of(process) == socket.gethostname()

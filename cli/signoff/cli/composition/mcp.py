@@ -1,4 +1,4 @@
-"""Processes that are a gate in front of an MCP server."""
+"""The processes of `signoff mcp gate`, through which clients use an MCP server."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import httpx
 import structlog
 import uvicorn
 from starlette.requests import Request
 
 from signoff.channels.aap.instances import load
 from signoff.channels.mcp.calls import Calls
-from signoff.channels.mcp.http import Gate, Who, make_app
+from signoff.channels.mcp.http import Gate, Who, make_app, server_client
 from signoff.channels.mcp.records import Caller
 from signoff.channels.mcp.stdio import LONGEST_LINE, Pipe
 from signoff.channels.web.bearer import Bearers
+from signoff.channels.web.closing import Closing
 from signoff.channels.web.problems import Problem
 from signoff.cli import log as logs
 from signoff.cli.composition.http import Protocol, Server, listen
@@ -33,7 +33,7 @@ from signoff.cli.composition.reload import Reloader
 from signoff.cli.composition.routing import router_of
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConfigError
-from signoff.core.base.networks import is_loopback
+from signoff.worker.adk_api.local import why_not_local
 
 log = structlog.get_logger(__name__)
 
@@ -41,58 +41,11 @@ _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _OWN: Final = "SIGNOFF_"
 
 
-def run_stdio(
-    settings: Settings,
-    caller: Caller,
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    wait: float,
-) -> int:
-    """Start a server and pass messages between it and the standard streams; return its exit code.
-
-    Raises:
-        ConfigError: The server cannot be started.
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    return asyncio.run(_piped(settings, caller, command, env=env, wait=wait))
-
-
-def run_http(
-    settings: Settings,
-    caller: Caller,
-    *,
-    address: tuple[str, int],
-    url: str,
-    headers: Mapping[str, str],
-    wait: float,
-    tokens: bool,
-) -> int:
-    """Serve a gate in front of a server that has this URL, until told to stop.
-
-    Args:
-        settings: The settings.
-        caller: The client, where `tokens` is not set; its server in any case.
-        address: Where to listen.
-        url: The server.
-        headers: What the server gets with each request.
-        wait: Seconds that a client waits for a decision.
-        tokens: Whether each client proves itself by the token of an instance.
-
-    Raises:
-        ConfigError: The address cannot be used.
-        LedgerUnavailable: Redis cannot be reached.
-    """
-    return asyncio.run(
-        _served(settings, caller, address, url=url, headers=headers, wait=wait, tokens=tokens)
-    )
-
-
 def server_environment(file: Path | None) -> dict[str, str]:
-    """Return the environment of the server: this one, without Signoff's, and that of a file.
+    """Return the environment of the server: ours without Signoff's variables, plus a file's.
 
     Args:
-        file: Has lines of the form NAME=value; blank lines and those that begin with # say nothing.
+        file: A file of lines NAME=value; blank lines and lines that begin with # are ignored.
 
     Raises:
         ConfigError: The file cannot be read, or has other lines.
@@ -118,25 +71,33 @@ def header_of(text: str, env: Mapping[str, str]) -> tuple[str, str]:
     """Return a header of the form ``Name: value``, with ``${VARIABLE}`` replaced.
 
     Raises:
-        ConfigError: It has another form, or names a variable that is not set.
+        ConfigError: The text has another form, names a variable that is not set, or has a value
+            that cannot be sent.
     """
-    name, colon, value = text.partition(":")
+    name, colon, given = text.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name.strip()):
         raise ConfigError(f"--header: {name!r} is not of the form 'Name: value'.")
-    for found in _VARIABLE.findall(value):
+    for found in _VARIABLE.findall(given):
         if found not in env:
             raise ConfigError(f"--header: the variable {found} is not set.")
-    return name.strip().lower(), _VARIABLE.sub(lambda one: env[one[1]], value.strip())
+    value = _VARIABLE.sub(lambda one: env[one[1]], given).strip()
+    if not value.isprintable():
+        raise ConfigError(f"--header: the value of {name} has a line break or control character.")
+    return name.strip().lower(), value
 
 
 @asynccontextmanager
 async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, Calls]]:
-    """Yield what asks about calls, by the policies as they are at any time."""
+    """Yield the parts, and the calls that ask for approvals by the current policies."""
     logs.configure(settings.logging)
     parts = build(settings)
     router = router_of(parts)
     calls = Calls(
-        parts.decisions, router.decide_unasked, valid_for=settings.agents.valid_for, wait=wait
+        parts.decisions,
+        router.decide_unasked,
+        router.hides,
+        valid_for=settings.agents.valid_for,
+        wait=wait,
     )
 
     def follow(fresh: Settings) -> None:
@@ -153,7 +114,7 @@ async def _calls(settings: Settings, wait: float) -> AsyncIterator[tuple[Parts, 
         await parts.ledger.close()
 
 
-async def _piped(
+async def pipe(
     settings: Settings,
     caller: Caller,
     command: Sequence[str],
@@ -161,6 +122,12 @@ async def _piped(
     env: Mapping[str, str],
     wait: float,
 ) -> int:
+    """Start a server and pass messages between it and the standard streams; return its exit code.
+
+    Raises:
+        ConfigError: The server cannot be started.
+        LedgerUnavailable: Redis cannot be reached.
+    """
     loop = asyncio.get_running_loop()
     read = asyncio.StreamReader(limit=LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(read), sys.stdin)
@@ -174,32 +141,46 @@ async def _piped(
         await writer.drain()
 
     async with _calls(settings, wait) as (_, calls):
-        pipe = Pipe(calls, caller, read=read, write=write, command=command, env=env)
+        gate = Pipe(calls, caller, read=read, write=write, command=command, env=env)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, pipe.stop)
+            loop.add_signal_handler(number, gate.stop)
         try:
-            code = await pipe.run()
+            code = await gate.run()
         except OSError as error:
             raise ConfigError(f"{command[0]} cannot be started: {error}") from error
     return max(code, 0)
 
 
-async def _served(
+async def serve(
     settings: Settings,
     caller: Caller,
-    address: tuple[str, int],
     *,
+    address: tuple[str, int],
     url: str,
     headers: Mapping[str, str],
     wait: float,
     tokens: bool,
-) -> int:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-    async with _calls(settings, wait) as (parts, calls), httpx.AsyncClient() as http:
-        who = _by_token(parts, caller) if tokens else _local(caller)
+) -> None:
+    """Serve a gate in front of the server at a URL until a signal stops it.
+
+    Args:
+        settings: The settings.
+        caller: Names the server, and without `tokens` also the client.
+        address: Where to listen.
+        url: The server.
+        headers: Added to each request to the server.
+        wait: Seconds that a client waits for a decision.
+        tokens: Whether each client authenticates with the token of an instance.
+
+    Raises:
+        ConfigError: The address cannot be used.
+        LedgerUnavailable: Redis cannot be reached.
+    """
+    async with _calls(settings, wait) as (parts, calls), server_client() as http:
+        who = _by_token(parts, caller) if tokens else local(caller)
         app = make_app(Gate(calls, who, url=url, headers=headers, http=http))
-        app.state.closing = [calls.close]
+        app.state.closing = Closing()
+        app.state.closing.add(calls.close)
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -210,23 +191,18 @@ async def _served(
             timeout_graceful_shutdown=10,
         )
         server = Server(config, lambda port: ready("mcp", port=port))
+        server.stop_on_signals()
         with listen(*address) as listening:
             await server.serve(sockets=[listening])
-    return 0
+        await calls.ended()
 
 
-def _local(caller: Caller) -> Who:
-    """Take everybody on this machine for one client; a page in a browser is not."""
+def local(caller: Caller) -> Who:
+    """Treat all programs of our own user on this machine as one client."""
 
     async def who(request: Request) -> Caller:
-        origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
-        try:
-            own = is_loopback(httpx.URL(f"http://{host}").host)
-            own = own and (not origin or is_loopback(httpx.URL(origin).host))
-        except httpx.InvalidURL:
-            own = False
-        if not own:
-            detail = "This gate serves programs on its own machine. Other clients need --tokens."
+        if problem := why_not_local(request):
+            detail = f"This request is refused: {problem}. Other clients need --tokens."
             raise Problem(403, "not-local", "Not from this machine", detail)
         return caller
 
@@ -234,7 +210,7 @@ def _local(caller: Caller) -> Who:
 
 
 def _by_token(parts: Parts, caller: Caller) -> Who:
-    """Take a client for the instance whose token it has."""
+    """Identify a client as the instance whose token it sends."""
     bearers = Bearers(parts.decisions, parts.settings.gateway.rate)
 
     async def who(request: Request) -> Caller:

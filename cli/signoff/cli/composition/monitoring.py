@@ -1,4 +1,4 @@
-"""How each process is seen from outside: its metrics, by the settings."""
+"""The metrics and traces of each process, as the settings configure them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.monitoring import metrics, tracing
-from signoff.broker.monitoring.gauges import Known
-from signoff.broker.monitoring.handover import Samples
 from signoff.cli.composition.kinds import KINDS
 from signoff.core.base.errors import LedgerUnavailable
 
 if TYPE_CHECKING:
     from signoff.broker.monitoring.exposition import Metrics
+    from signoff.broker.monitoring.gauges import Known
     from signoff.cli.config.settings import Settings
 
 
 COMMAND: Final = "cli"
-"""What commands are called in traces, as a kind of process."""
+"""The kind of process for commands, in traces."""
 
 
 def known(settings: Settings) -> Known:
-    """Return what the settings name, for the gauges."""
+    """Return the names in the settings for which the gauges report a value."""
+    from signoff.broker.monitoring.gauges import Known  # noqa: PLC0415 -- the timers
+
     policies = [one.name for one in settings.policies]
     return Known(
         queues=[one.name for one in settings.queues],
@@ -36,12 +36,12 @@ def known(settings: Settings) -> Known:
 
 
 def count(settings: Settings, kind: str, stages: Sequence[str] = ()) -> Metrics | None:
-    """Count in this process from now on, if the settings want it; None if they do not.
+    """Start the metrics of this process; return None if the settings disable them.
 
     Args:
         settings: The settings.
         kind: The kind of process.
-        stages: Those that it works on.
+        stages: The stages that the process works on.
     """
     if not settings.metrics.enabled:
         return None
@@ -55,7 +55,7 @@ def count(settings: Settings, kind: str, stages: Sequence[str] = ()) -> Metrics 
 
 @contextmanager
 def exported(settings: Settings, kind: str, stages: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Count, and serve the metrics of a worker or a channels process; yield the port for the log.
+    """Serve the metrics of a worker or channels process; yield the port for the log.
 
     Raises:
         ConfigError: The port is taken.
@@ -78,13 +78,13 @@ def exported(settings: Settings, kind: str, stages: Sequence[str]) -> Iterator[d
 
 @contextmanager
 def traced(settings: Settings, kind: str) -> Iterator[None]:
-    """Make spans and send them to the collector, if the settings want it.
+    """Send spans to the collector, if the settings enable traces.
 
-    What OpenTelemetry has been set up with before stays, such as by `opentelemetry-instrument`.
+    An earlier configuration of OpenTelemetry stays, such as that of `opentelemetry-instrument`.
 
     Args:
         settings: The settings.
-        kind: The kind of process; with ``signoff-`` in front, the name of the service.
+        kind: The kind of process; the name of the service is ``signoff-`` and the kind.
 
     Raises:
         ModuleNotFoundError: OpenTelemetry is not installed.
@@ -93,9 +93,11 @@ def traced(settings: Settings, kind: str) -> Iterator[None]:
         yield
         return
     if not settings.tracing.content:
-        # Before ADK looks. It would write down what a policy hides.
+        # Set before ADK reads it. ADK's spans would otherwise contain values that a policy hides.
         os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")
-    from opentelemetry import trace  # noqa: PLC0415 -- only where it is wanted
+    from importlib.metadata import version  # noqa: PLC0415 -- only if it is enabled
+
+    from opentelemetry import trace  # noqa: PLC0415 -- only if it is enabled
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
         OTLPSpanExporter,
     )
@@ -116,7 +118,7 @@ def traced(settings: Settings, kind: str) -> Iterator[None]:
         url = settings.tracing.endpoint
         exporter = OTLPSpanExporter(
             f"{url.rstrip('/')}/v1/traces" if url else None,
-            # Nobody at a terminal waits for a collector that is away.
+            # A command at a terminal must not wait for an unreachable collector.
             timeout=1 if kind == COMMAND else None,
         )
         provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -132,16 +134,18 @@ def traced(settings: Settings, kind: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def handed_over(settings: Settings, ledger: Ledger) -> AsyncIterator[None]:
-    """Count what a command does, for a gateway to export."""
+    """Record the metrics of a command, for a gateway to export."""
     if not settings.metrics.enabled:
         yield
         return
+    from signoff.broker.monitoring.handover import Samples  # noqa: PLC0415 -- only if it is enabled
+
     samples = Samples()
     metrics.record_to(samples)
     try:
         yield
     finally:
         metrics.record_to(None)
-        # What was done is done, whether or not anybody can count it.
+        # The command has succeeded, even if its metrics are lost.
         with contextlib.suppress(LedgerUnavailable):
             await samples.hand_over(ledger)

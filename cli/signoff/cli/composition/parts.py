@@ -1,4 +1,4 @@
-"""What every process is made of."""
+"""The parts that every process is made of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.cli.config.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What every process is made of, on the same settings."""
+    """The parts of a process, built from one set of settings."""
 
     settings: Settings
     celery: Celery
@@ -25,16 +25,16 @@ class Parts:
 
 
 def build(settings: Settings, *, decides: bool = True) -> Parts:
-    """Put the parts together; nothing is connected yet.
+    """Build the parts; nothing is connected yet.
 
     Args:
         settings: The settings.
-        decides: Whether decisions are taken in this process; a worker takes none.
+        decides: Whether this process decides approvals; a worker does not.
 
     Raises:
         ConfigError: A key of the receipts cannot be read or made.
     """
-    celery = make_celery(settings.broker_url)
+    celery = make_celery(settings.broker_url, prefix=settings.redis.prefix)
     replica = settings.redis.durability == "replica"
     store = Store.open(settings.redis_url, prefix=settings.redis.prefix, replica=replica)
     receipts = open_receipts(settings, signs=decides)

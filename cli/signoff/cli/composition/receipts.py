@@ -1,20 +1,19 @@
-"""Where the keys of receipts are: in the settings, or in a folder beside them."""
+"""The keys of receipts: in the settings, or in a folder beside the settings file."""
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 
 from signoff.broker.ed25519 import Key
 from signoff.broker.receipts import Receipts, key_text, keys_text, read_key, read_keys
-from signoff.broker.server.private import private_folder, private_text
+from signoff.broker.server.private import private_folder, private_text, private_text_once
 from signoff.cli.config.settings import Settings
 from signoff.core.base.errors import ConfigError
 
 
 def open_receipts(settings: Settings, *, signs: bool = True) -> Receipts:
-    """Return what signs and verifies in this process.
+    """Return the signer and verifier of this process.
 
     Args:
         settings: The settings.
@@ -23,7 +22,7 @@ def open_receipts(settings: Settings, *, signs: bool = True) -> Receipts:
     Raises:
         ConfigError: The public keys cannot be read.
     """
-    public_keys(settings)  # what cannot be read is said at the start
+    public_keys(settings)  # raises immediately if keys cannot be read
     return Receipts(
         lambda: public_keys(settings),
         cache(lambda: private_key(settings)) if signs else None,
@@ -32,17 +31,17 @@ def open_receipts(settings: Settings, *, signs: bool = True) -> Receipts:
 
 
 def private_file(settings: Settings) -> Path:
-    """Return where the private key is, if the settings do not have it."""
+    """Return the file of the private key, which is used if the settings have no key."""
     return settings.state_folder / "receipts" / "private" / "key.json"
 
 
 def public_file(settings: Settings) -> Path:
-    """Return where the public keys are, if the settings do not have them."""
+    """Return the file of the public keys, which is used if the settings have none."""
     return settings.state_folder / "receipts" / "public" / "keys.json"
 
 
 def private_key(settings: Settings) -> Key:
-    """Return the key to sign with; it is made where there is none.
+    """Return the key that signs; create it if there is none.
 
     Raises:
         ConfigError: It cannot be read or made.
@@ -66,7 +65,7 @@ def private_key(settings: Settings) -> Key:
 
 
 def public_keys(settings: Settings) -> list[Key]:
-    """Return the keys to verify with, none where none was made yet.
+    """Return the keys that verify; none before the first key is created.
 
     Raises:
         ConfigError: They cannot be read.
@@ -98,7 +97,7 @@ def _publish(settings: Settings, key: Key) -> None:
 
 
 def rotate(settings: Settings) -> Key:
-    """Make another key in the folder; what the earlier one has signed stays verifiable.
+    """Create a new key in the folder; receipts that the earlier key signed stay verifiable.
 
     Raises:
         ConfigError: The settings have the key.
@@ -117,18 +116,10 @@ def rotate(settings: Settings) -> Key:
 
 
 def _make(settings: Settings, file: Path) -> None:
-    """Make the key, unless another process is faster."""
+    """Create the key, unless another process has just created it."""
     private_folder(settings.state_folder)
     private_folder(file.parent)
-    part = file.with_name(f"{os.getpid()}.part")
-    key = Key.generate()
-    private_text(part, key_text(key, private=True))
-    try:
-        os.link(part, file)
-    except FileExistsError:
-        pass
-    finally:
-        part.unlink()
+    private_text_once(file, key_text(Key.generate(), private=True))
 
 
 def _private(text: str, place: str) -> Key:

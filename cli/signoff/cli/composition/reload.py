@@ -1,4 +1,4 @@
-"""Reads people, queues, schedules and policies while a process runs: all of it, or nothing."""
+"""Reloads people, queues, schedules and policies while a process runs: all of them, or none."""
 
 from __future__ import annotations
 
@@ -6,41 +6,42 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import structlog
 
+from signoff.broker.timers.ticks import until_tick
 from signoff.cli import log as logs
 from signoff.cli.config.check import require
 from signoff.cli.config.faults import ConfigErrors
 from signoff.cli.config.settings import Settings, load_settings
+from signoff.core.base.errors import SignoffError
 
 log = structlog.get_logger(__name__)
 
 EVERY: Final = 5.0
-"""Seconds between two looks whether a file has changed."""
+"""Seconds between two checks whether a file has changed."""
 
 Apply = Callable[[Settings], None]
-"""Takes settings over. It does not wait for anything, so that nobody sees half of them."""
+"""Applies new settings. It does not await anything, so other tasks never see half of them."""
 
-_Stamps = tuple[tuple[int, int, int], ...]
+Stamps = tuple[tuple[int, int, int], ...]
 
 
 class Reloader:
-    """Takes over what can change while a process runs, when told to, or when a file has changed.
+    """Reloads what can change while a process runs: on request, and when a file has changed.
 
-    It is a listener of the gateway: ``/readyz`` then says what is wrong with the settings.
+    It is a listener of the gateway, so ``/readyz`` reports errors in the settings.
 
     Args:
-        settings: Those that the process was started with.
-        kind: Of process.
-        apply: Take over new settings, in order.
+        settings: The settings that the process was started with.
+        kind: The kind of process.
+        apply: Functions that apply new settings, called in order.
     """
 
     name = "settings"
     remote = True
-    """Requests go on by the settings in force."""
+    """Errors in new settings do not stop requests: the current settings still apply."""
 
     def __init__(self, settings: Settings, kind: str, *apply: Apply) -> None:
         self.settings = settings
@@ -55,49 +56,49 @@ class Reloader:
 
     @property
     def state(self) -> str:
-        """What is in force, for `signoff doctor` (JSON): see `rules_digest`, and the problem."""
+        """The `rules_digest` of the current settings and the problem, as JSON for the doctor."""
         return json.dumps({"rules": self._digest, "problem": self.problem})
 
     def ask(self) -> None:
-        """Have the files read again; from any thread, and from a signal handler."""
+        """Request a reload; can be called from any thread and from a signal handler."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._asked.set)
 
     async def start(self) -> None:
-        """Begin to look, in the background."""
+        """Start to watch the files in the background."""
         self._task = asyncio.create_task(self.run_forever())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
 
     async def run_forever(self) -> None:
-        """Read the files again whenever that is asked for, or one of them has changed."""
+        """Reload on each request, and whenever a file has changed."""
         self._loop = asyncio.get_running_loop()
-        seen = self._stamps()
+        seen = stamps(self.settings)
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.every):
+                async with asyncio.timeout(until_tick(self.every)):
                     await self._asked.wait()
-            now = self._stamps()
+            now = stamps(self.settings)
             if self._asked.is_set() or now != seen:
                 self._asked.clear()
                 seen = now
                 await self.reload()
 
     async def reload(self) -> bool:
-        """Read the files, and take over what they say unless there is an error in them.
+        """Read the files, and apply them unless they have errors.
 
         Returns:
-            Whether the files are good.
+            Whether the files have no errors.
         """
         try:
             fresh = await asyncio.to_thread(self._read)
-        except Exception as error:  # noqa: BLE001 -- people and policies may come from others' code
+        except Exception as error:  # noqa: BLE001 -- people and policies may come from third-party code
             faults = "; ".join(map(str, error.faults)) if isinstance(error, ConfigErrors) else error
             self.problem = f"the settings were not taken over, the earlier ones rule: {faults}"
-            log.error("config.not_reloaded", kind=self._kind, problem=self.problem)  # noqa: TRY400 -- the message says it all
+            log.error("config.not_reloaded", kind=self._kind, problem=self.problem)  # noqa: TRY400 -- the message says everything
             return False
         self.problem = ""
         after = self.settings.renewed(fresh)
@@ -120,17 +121,34 @@ class Reloader:
         require(fresh, self._kind)
         return fresh
 
-    def _stamps(self) -> _Stamps:
-        """Return by what a change of each file is seen."""
-        found = []
-        for file in self._files():
-            with contextlib.suppress(OSError):
-                about = file.stat()
-                found.append((about.st_mtime_ns, about.st_size, about.st_ino))
-        return tuple(found)
 
-    def _files(self) -> list[Path]:
-        settings = self.settings
-        names = [settings.directory.csv, *(one.ics for one in settings.schedules)]
-        own = [] if settings.file is None else [settings.file]
-        return [*own, *(settings.home / one for one in names if one)]
+class CurrentSettings:
+    """Settings that a command reads again when one of their files has changed.
+
+    Args:
+        settings: The settings that the command was started with.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._seen = stamps(settings)
+
+    def read(self) -> Settings:
+        """Return the settings as they are now; while they have errors, the last good ones."""
+        if (now := stamps(self._settings)) != self._seen:
+            self._seen = now
+            with contextlib.suppress(SignoffError):
+                self._settings = load_settings(self._settings.file)
+        return self._settings
+
+
+def stamps(settings: Settings) -> Stamps:
+    """Return values that change when a file of the settings changes."""
+    names = [settings.directory.csv, *(one.ics for one in settings.schedules)]
+    own = [] if settings.file is None else [settings.file]
+    found = []
+    for file in [*own, *(settings.home / one for one in names if one)]:
+        with contextlib.suppress(OSError):
+            about = file.stat()
+            found.append((about.st_mtime_ns, about.st_size, about.st_ino))
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Who is asked, by the settings: for the channels, and for a gateway that decides at once."""
+"""Builds the router, for the channels and for a gateway that decides calls immediately."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from signoff.cli.composition.parts import Parts
 
 
 def router_of(parts: Parts) -> Router:
-    """Return what routes by the policies of the settings."""
+    """Return the router for the policies of the settings."""
     settings = parts.settings
     return Router(
         parts.ledger,

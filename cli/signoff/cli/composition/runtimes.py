@@ -1,4 +1,4 @@
-"""What runs the agents of a worker: ADK's in the process or behind servers, and those of others."""
+"""The runtimes of a worker: for ADK agents in the process or behind servers, and for others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Close = Callable[[], Coroutine[Any, Any, None]]
 
 
 def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Renew, Close]:
-    """Return the runtime for these apps, what gives it fresh settings, and what closes it.
+    """Return the runtime for these apps, a function that applies new settings, and one to close it.
 
-    ADK is imported only where an app needs it: it takes seconds, and need not be installed.
+    ADK is imported only if an app needs it: the import takes seconds, and ADK is optional.
 
     Raises:
         ConfigErrors: The settings of sessions or artifacts have errors.
@@ -48,11 +48,11 @@ def open_runtime(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Renew, Cl
 
 
 def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Renew, Close]:
-    """Return the runtimes for ADK's agents here and behind servers, what renews, and what closes.
+    """Return the runtimes for ADK agents here and behind servers, and functions to renew and close.
 
     Args:
-        parts: What the process is made of.
-        names: The agents here.
+        parts: The parts of the process.
+        names: The agents in this process.
     """
     from signoff.cli.composition.sessions import open_sessions  # noqa: PLC0415 -- as above
     from signoff.worker.adk.apps import open_apps  # noqa: PLC0415
@@ -101,12 +101,12 @@ def _open_adk(parts: Parts, names: Sequence[str]) -> tuple[Runtime, Runtime, Ren
 
 
 def _look_over(frameworks: FrameworkRuntime, names: Sequence[str]) -> None:
-    """Load agents and log what does not load; it does not stop the others."""
+    """Load agents, and log each one that does not load; the others still run."""
     for name in names:
         try:
             frameworks.agents.load(name)
         except AppNotFound as error:
-            log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- says all
+            log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- the message says everything
 
 
 def _nothing_to_renew(_: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Where ADK's sessions are, for the workers and for a gateway that serves ADK's API."""
+"""Opens ADK's sessions, for the workers and for a gateway that serves ADK's API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ log = structlog.get_logger(__name__)
 
 
 def open_sessions(parts: Parts) -> BaseSessionService:
-    """Return the session service of the settings; a file of the last release is used, and logged.
+    """Return the session service of the settings; use and log the last release's file if it exists.
 
-    A process of the last release may run beside this one, and it finds its sessions there alone.
+    A process of the last release may run at the same time, and it finds its sessions only there.
 
     Raises:
         ConfigError: ADK does not take the URL of the sessions.

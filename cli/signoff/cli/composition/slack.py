@@ -1,4 +1,4 @@
-"""Puts Slack and channels of one's own together: to send cards, and to take what is pressed."""
+"""Builds Slack and custom channels, which send cards, and the receivers of Slack's clicks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Sending(NamedTuple):
-    """What sends cards; `close` ends its connections, in the loop that used them."""
+    """The channels that send cards; `close` closes their connections in the loop that used them."""
 
     channels: list[Channel]
     close: Callable[[], Awaitable[None]]
 
 
 class Taking(NamedTuple):
-    """What takes clicks; `close` ends its connections once nothing more comes in."""
+    """The receivers of clicks; call `close` to close their connections when they have stopped."""
 
     listeners: list[Listener]
     routers: list[Router]
@@ -35,19 +35,19 @@ class Taking(NamedTuple):
 
 
 def further_channels(settings: Settings, ledger: Ledger | None = None) -> Sending:
-    """Return the channels besides email, as far as they are set up.
+    """Return the channels besides email that are set up.
 
     Args:
         settings: The settings.
-        ledger: Where processes share how fast they may send.
+        ledger: The ledger through which processes share the limits of their sending rates.
 
     Raises:
-        ConfigError: One of one's own cannot be made.
+        ConfigError: A custom channel cannot be created.
     """
     added = added_channels(settings.channels)
     if not settings.slack.enabled:
         return Sending(added, _nothing)
-    # Only those who use it have the client in memory.
+    # Imported here, so that processes without Slack do not load the client.
     from signoff.channels.slack.outbound.channel import SlackChannel  # noqa: PLC0415
     from signoff.channels.slack.web import SlackWeb  # noqa: PLC0415
 
@@ -64,9 +64,9 @@ def slack_groups(settings: Settings) -> list[str]:
 
 
 def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None]]] | None:
-    """Return what looks up the user groups that policies ask, and what closes its connections.
+    """Return the keeper of the user groups that policies ask, and a function to close it.
 
-    None without Slack. Policies that are read later may ask groups, so it is there without any.
+    Returns None only without Slack: policies that are loaded later may ask groups too.
     """
     settings = parts.settings
     if not settings.slack.enabled:
@@ -81,7 +81,7 @@ def group_keeper(parts: Parts) -> tuple[GroupKeeper, Callable[[], Awaitable[None
 
 
 def slack_inbound(parts: Parts) -> Taking:
-    """Return what takes clicks: connections over Socket Mode, the route for HTTP, or both."""
+    """Return the receivers of clicks: Socket Mode, the route for HTTP, or both."""
     settings = parts.settings.slack
     if not settings.enabled:
         return Taking([], [], _nothing)
@@ -100,4 +100,4 @@ def slack_inbound(parts: Parts) -> Taking:
 
 
 async def _nothing() -> None:
-    """Close what was never opened."""
+    """Do nothing: there is no connection to close."""

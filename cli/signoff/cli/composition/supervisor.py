@@ -1,4 +1,4 @@
-"""Runs several processes as one: their output in one place, their end as one end."""
+"""Runs several processes as one: it joins their output, and if one ends, it stops all."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class ChildDied(SignoffError):
 
     Args:
         name: Its name.
-        code: Its exit code; negative is the signal that ended it.
+        code: Its exit code; a negative one is the number of the signal that ended it.
         tail: Its last lines.
 
     Attributes:
-        what: Which one and how, in a sentence.
+        what: A sentence that says which process has ended, and how.
     """
 
     def __init__(self, name: str, code: int, tail: Sequence[str]) -> None:
@@ -49,11 +49,11 @@ class ChildDied(SignoffError):
 
 
 class NotReady(SignoffError):
-    """A process runs, and has not said in time that it is ready.
+    """A process is running, but has not reported in time that it is ready.
 
     Args:
-        what: Which one, in a sentence.
-        tails: The last lines of all that were waited for.
+        what: A sentence that names the process.
+        tails: The last lines of all processes that were expected to be ready.
     """
 
     def __init__(self, what: str, tails: Sequence[str]) -> None:
@@ -65,10 +65,10 @@ class Child:
     """One process of a supervisor.
 
     Attributes:
-        name: What it is called in output and errors.
+        name: Its name in output and errors.
         tail: Its last lines.
-        ready: Set once it has said that it is ready.
-        said: What it said with that: ``port`` and the like.
+        ready: Set once it has reported that it is ready.
+        said: The fields of that report, such as ``port``.
         ended: Set once it has ended and all its output was read.
     """
 
@@ -89,11 +89,11 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """The exit code, None while it runs."""
+        """The exit code; None while it runs."""
         return self._process.returncode
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to all it has started; nothing happens if they have ended."""
+        """Send a signal to it and to all that it has started; do nothing if it has ended."""
         if not self.ended.is_set():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -117,14 +117,14 @@ class Child:
 class Supervisor:
     """Starts processes, notices when one ends, and leaves none behind.
 
-    Use it as an async context manager in the main thread: leaving it stops all children, the
-    last started first. Children are in process groups of their own, so that Ctrl-C reaches this
-    process alone, which then stops them in order; and they die with this process, also if it is
-    killed (on Linux, where the kernel does that).
+    Use it as an async context manager in the main thread. On exit it stops all children, the last
+    started first. Each child has a process group of its own, so that Ctrl-C reaches only this
+    process, which then stops them in order. On Linux the kernel kills the children if this process
+    is killed.
 
     Args:
-        echo: Called with every line of every child; None keeps only the last ones.
-        grace: Seconds a child has to stop before it is killed.
+        echo: Called with every line of every child; with None, only the last lines are kept.
+        grace: The seconds that a child has to stop before it is killed.
     """
 
     def __init__(self, *, echo: Echo | None = None, grace: float = 15) -> None:
@@ -169,15 +169,15 @@ class Supervisor:
     async def signoff(
         self, name: str, *arguments: str, env: Mapping[str, str] | None = None
     ) -> Child:
-        """Start a `signoff` command with this very Python, whatever is on PATH."""
+        """Start a `signoff` command with the Python of this process, whatever is on PATH."""
         return await self.start(name, [sys.executable, "-m", "signoff.cli", *arguments], env=env)
 
     async def ready(self, *names: str, within: float = 60) -> None:
-        """Return when these children, or all of them, have said that they are ready.
+        """Return when these children, or all of them, have reported that they are ready.
 
         Raises:
             ChildDied: One ended instead.
-            NotReady: One did not say so in time.
+            NotReady: One did not report it in time.
         """
         chosen = [self.children[name] for name in names or self.children]
         waits = asyncio.create_task(_all_ready(chosen))
@@ -255,18 +255,18 @@ async def _all_ready(children: Sequence[Child]) -> None:
 
 
 def tether() -> list[str]:
-    """Return what to put before a command so that it cannot outlive this process.
+    """Return the prefix of a command that must not outlive this process.
 
-    The kernel counts the thread that starts the command as its parent: start it from one that
-    lives as long as the command may.
+    The kernel kills the command when the thread that has started it ends. So start it from a
+    thread that runs at least as long as the command.
     """
     return [sys.executable, "-I", "-S", str(_TETHER), str(os.getpid())]
 
 
 def ready_event(line: str) -> dict[str, Any] | None:
-    """Return the fields of a "ready" event, None for any other line of output.
+    """Return the fields of a "ready" event; None for any other line of output.
 
-    It is read as JSON or as console text, where every value is text.
+    The line may be JSON or console text; in console text every value is a string.
     """
     if line.startswith("{"):
         with contextlib.suppress(ValueError):
@@ -278,7 +278,7 @@ def ready_event(line: str) -> dict[str, Any] | None:
 
 
 async def _line(stream: asyncio.StreamReader) -> bytes:
-    """Return the next line, or what there is of one that is too long; nothing at the end."""
+    """Return the next line, the beginning of one that is too long, or nothing at the end."""
     try:
         return await stream.readuntil(b"\n")
     except asyncio.IncompleteReadError as error:

@@ -1,9 +1,9 @@
-"""Starts a command that cannot outlive the process it was started from.
+"""Starts a command that cannot outlive the process that has started it.
 
 ``python -I -S tether.py PARENT COMMAND…`` asks the kernel to kill this process when its parent
-ends, however it ends, and then becomes the command. It is a program of its own, because the
-request has to be made inside the child, and code between fork and exec is not safe in a
-program that has threads. The standard library alone, so that it starts in milliseconds.
+ends, however it ends, and then becomes the command. It is a separate program, because the child
+itself has to ask the kernel, and code between fork and exec is not safe in a program with
+threads. It imports only the standard library, so that it starts in milliseconds.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def main() -> None:
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
-        # SIGKILL: every process of Signoff may be killed at any time, and must not be left over.
+        # SIGKILL, because every process of Signoff may be killed at any time, and none may remain.
         if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
         if os.getppid() != parent:

@@ -1,1 +1,1 @@
-"""The settings: read, checked, explained."""
+"""Reads, checks and explains the settings."""

@@ -1,4 +1,4 @@
-"""What other settings change, entry by entry, and who would be gone from what waits."""
+"""Compares settings entry by entry, and finds pending approvers that new settings remove."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMED: Final = {"people": "id", "queues": "name", "schedules": "name", "policie
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A person, queue, schedule or policy that is not the same, or the default.
+    """A difference: a person, queue, schedule or policy, or the default.
 
     Attributes:
         section: Its table: ``people``.
@@ -32,7 +32,7 @@ class Entry:
 
 
 def entries(old: Settings, new: Settings) -> Iterator[Entry]:
-    """Yield what is not the same, in the order of the sections."""
+    """Yield the differences, in the order of the sections."""
     for section, key in _NAMED.items():
         before: dict[str, BaseModel] = {getattr(one, key): one for one in getattr(old, section)}
         after: dict[str, BaseModel] = {getattr(one, key): one for one in getattr(new, section)}
@@ -49,7 +49,7 @@ def entries(old: Settings, new: Settings) -> Iterator[Entry]:
 
 
 def gone(pending: Iterable[Approval], new: Settings) -> dict[str, list[str]]:
-    """Return whose answer is awaited and who is not active any more, by approval."""
+    """Return the approvers, by approval, who are asked but not active in the new settings."""
     people = new.everybody
     found = {
         one.id: [who for who in one.ballot.awaited if people.get(who) is None] for one in pending

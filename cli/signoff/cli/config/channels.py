@@ -1,4 +1,4 @@
-"""What the settings mean for channels of one's own: that they are there, and reach the people."""
+"""Checks custom channels: whether they exist and reach the people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from signoff.core.policies.policy import Fallback, Policy
 
 
 def check(settings: Settings) -> Iterator[Found]:
-    """Yield what is wrong with channels, in policies and in the addresses of people."""
+    """Yield the faults of channels, in policies and in the addresses of people."""
     yield from _addresses(settings)
     yield from _webhooks(settings)
     known = (EMAIL, SLACK, *settings.channels)
     for loc, rule in settings.rules:
         for name in rule.channels:
             if name not in known:
-                message = f"{name!r} is no channel"
+                message = f"{name!r} is not a channel"
                 yield (*loc, "channels"), defect(message, _remedy(name, known))
             elif name != SLACK:
                 yield from _unreached(settings, (*loc, "channels"), rule, name)
@@ -31,7 +31,7 @@ def _addresses(settings: Settings) -> Iterator[Found]:
             loc: Loc = ("people", index, "addresses", name)
             if name not in settings.channels:
                 remedy = _remedy(name, tuple(settings.channels))
-                yield loc, defect(f"{name!r} is no channel of your own", remedy)
+                yield loc, defect(f"{name!r} is not a channel of your own", remedy)
             if owners.setdefault((name, address), person.id) != person.id:
                 message = f"{address} is already the address of {owners[name, address]!r}"
                 remedy = "One address can belong to one person only: it says who has answered."
@@ -42,7 +42,7 @@ def _unreached(settings: Settings, loc: Loc, rule: Policy | Fallback, name: str)
     people = [one for one in settings.people if one.active and one.id in rule.ask]
     away = [one.id for one in people if not address_of(one, name)]
     if away:
-        message = f"{', '.join(away)} cannot be reached by {name!r}: asked by other ways or by mail"
+        message = f"{', '.join(away)} cannot be reached by {name!r}, but by mail or other channels"
         remedy = f'Add addresses = {{ {name} = "…" }} to [[people]].'
         yield loc, warning(message, remedy)
 

@@ -1,4 +1,4 @@
-"""What the settings mean together: faults that no single value shows."""
+"""Checks the settings together, for errors that no single value shows."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from signoff.core.policies import conditions
 from signoff.core.policies.levels import Asking
 from signoff.core.policies.policy import Effect, EmailProof, Fallback, Policy, Routing
 
-_REDIS = ("redis", "rediss", "unix", "sentinel")
+_REDIS = ("redis", "rediss", "unix", "sentinel", "redis+cluster", "rediss+cluster")
 _MAKE = "$(openssl rand -base64 32)"
-_BROKER = ("redis", "rediss", "sentinel", "amqp", "amqps", "pyamqp")
+_BROKER = (*(one for one in _REDIS if one != "unix"), "amqp", "amqps", "pyamqp")
 
 
 def check(settings: Settings, kind: str = "") -> list[Fault]:
-    """Return everything that is wrong, errors before warnings, each in the order of the file.
+    """Return all faults: errors before warnings, each in the order of the file.
 
     Args:
         settings: The settings.
-        kind: Of the process that has them: what it does not get is not missed. "" has everything.
+        kind: The kind of process; settings that it does not get count as set. "" gets everything.
     """
     found: list[Found] = []
     for rule, needed in _RULES.items():
@@ -108,13 +108,13 @@ def _people(settings: Settings) -> Iterator[Found]:
 
 
 def _mailboxes(settings: Settings) -> Iterator[Found]:
-    """Find addresses of two people that lead to one mailbox."""
+    """Find addresses of two people that deliver to one mailbox."""
     owners: dict[str, tuple[str, str]] = {}
     for index, person in enumerate(settings.people):
         for key, address in [("email", person.email), *(("aliases", a) for a in person.aliases)]:
             mine = (person.id, identity_key(address))
             owner, other = owners.setdefault(mailbox(address), mine)
-            # The same address twice is an error, and said above.
+            # The same address twice is an error, which is reported above.
             if owner != person.id and other != mine[1]:
                 message = f"{address} and {other} of {owner!r} lead to one mailbox"
                 remedy = "They count as one person: give each a mailbox, or make it one entry."
@@ -167,7 +167,7 @@ def _asked(settings: Settings, loc: Loc, ask: tuple[str, ...]) -> Iterator[Found
 
 
 def _routing(settings: Settings, loc: Loc, rule: Policy | Fallback) -> Iterator[Found]:
-    """Find what is wrong with a policy or the default."""
+    """Find the faults of a policy or the default."""
     yield from _condition((*loc, "second_step"), rule.second_step)
     levels = [((*loc, "levels", index), level) for index, level in enumerate(rule.levels)]
     for here, one in ((loc, rule), *levels):
@@ -319,7 +319,7 @@ def _inbound(settings: Settings) -> Iterator[Found]:
 
 
 def _provable(settings: Settings, loc: Loc, required: EmailProof | None) -> Iterator[Found]:
-    """Hold what must be proven about an answer to what this set-up can prove."""
+    """Compare the proof that answers by mail need with the proof that this set-up can verify."""
     if required is EmailProof.TOKEN_FROM_DMARC is not settings.email.strongest:
         message = f"nothing here can prove {required.value}: no answer by mail would count"
         remedy = "Set [email.authentication] dkim = true, or authserv_id."
@@ -345,7 +345,7 @@ def _gateway(settings: Settings) -> Iterator[Found]:
     if gateway.local_person and (fault := unknown_person(gateway.local_person, known)):
         yield ("gateway", "local_person"), fault
     if gateway.local_person and not settings.local_programs:
-        message = "it means nothing where programs on this machine need a token"
+        message = "it has no effect while programs on this machine need a token"
         remedy = "Give a token a `person`, or take this out."
         yield ("gateway", "local_person"), warning(message, remedy)
     if gateway.adk and settings.local_programs and settings.is_public:
@@ -406,7 +406,7 @@ def _push(settings: Settings) -> Iterator[Found]:
     if settings.inbox.push is not None and settings.inbox.notifies is None:
         message = "there is no key to sign notifications with"
         remedy = (
-            "Make one, keep it, and give it to each gateway and channels process: "
+            "Make one, keep it, and give it to each channels process: "
             f"{export(('inbox', 'push', 'private_key'), _MAKE)}"
         )
         yield ("inbox", "push", "private_key"), defect(message, remedy)
@@ -444,6 +444,13 @@ def _places(settings: Settings) -> Iterator[Found]:
     yield from _url(("redis", "url"), settings.redis.url, _REDIS)
     if settings.broker.url:
         yield from _url(("broker", "url"), settings.broker.url, _BROKER)
+    if "+cluster://" in f"{settings.redis.url} {settings.broker.url}":
+        from signoff.broker.server.cluster import slot_of  # noqa: PLC0415 -- redis takes a while to import
+
+        try:
+            slot_of(settings.redis.prefix)
+        except ConfigError as error:
+            yield ("redis", "prefix"), _of_redis(error)
     folder = settings.agents_folder
     if not folder.is_dir():
         message = f"there is no folder {folder}"
@@ -452,35 +459,36 @@ def _places(settings: Settings) -> Iterator[Found]:
 
 
 def _code(settings: Settings) -> Iterator[Found]:
-    """Suspended code is signed; its worker needs the key that it was signed with to resume it."""
+    """Find a missing key: a worker can resume suspended code only with the key that signed it."""
     try:
         redis = urlsplit(settings.redis.url)
         shared = bool(redis.hostname) and not is_loopback(redis.hostname or "")
     except ValueError:
-        shared = False  # said by `_places`
+        shared = False  # reported by `_places`
     if shared and "ces" in settings.model_fields_set and not settings.ces.key.get_secret_value():
         message = (
-            "it is not set: each machine makes a key of its own, and code that has stopped on one "
-            "cannot go on on another"
+            "it is not set: each machine makes a key of its own, and code that is suspended on one "
+            "machine cannot resume on another"
         )
         remedy = (
-            f"Make one, keep it, and give it to all machines with workers: "
-            f"{export(('ces', 'key'), '$(openssl rand -hex 32)')}. On one machine alone nothing "
-            "needs to be done."
+            f"Create one, store it, and give it to all machines with workers: "
+            f"{export(('ces', 'key'), '$(openssl rand -hex 32)')}. With only one machine, "
+            "nothing needs to be done."
         )
         yield ("ces", "key"), warning(message, remedy)
 
 
 def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
-    """Hold a URL to its schemes; it may have a password in it, so no message quotes it."""
+    """Check the scheme of a URL; messages never quote it, because it may contain a password."""
     remedy = f"Write {schemes[0]}://host:port/0, or another of {', '.join(schemes)}."
-    if url.startswith("sentinel://"):
+    if url.startswith(("sentinel://", "redis+cluster://", "rediss+cluster://")):
         from signoff.broker.server.address import Sentinels  # noqa: PLC0415 -- redis takes a while to import
+        from signoff.broker.server.cluster import Cluster  # noqa: PLC0415 -- as above
 
         try:
-            Sentinels.read(url)
+            (Sentinels if url.startswith("sentinel://") else Cluster).read(url)
         except ConfigError as error:
-            yield loc, defect(str(error), "See docs/how-to/fail-over.md.")
+            yield loc, _of_redis(error)
         return
     try:
         parts = urlsplit(url)
@@ -499,11 +507,17 @@ def _url(loc: Loc, url: str, schemes: tuple[str, ...]) -> Iterator[Found]:
         yield loc, defect("what follows the port should be a database number", remedy)
 
 
+def _of_redis(error: ConfigError) -> Fault:
+    # The finding already names the setting.
+    text = str(error).removeprefix(f"{error.key}: ")
+    return defect(text, "See docs/how-to/fail-over.md.")
+
+
 def _metrics(settings: Settings) -> Iterator[Found]:
     found = settings.metrics
     reachable = settings.is_public or not is_loopback(found.host)
     if found.enabled and reachable and not found.token.get_secret_value():
-        message = "other machines can reach the metrics, and nothing keeps anybody from them"
+        message = "other machines can reach the metrics without a token"
         remedy = (
             f"{export(('metrics', 'token'), _MAKE)}, and give the same to Prometheus as its "
             "bearer token."
@@ -544,7 +558,7 @@ _RULES: Mapping[Callable[[Settings], Iterable[Found]], tuple[str, ...]] = {
     _metrics: ("metrics",),
     _aap: ("aap",),
 }
-"""Each rule, with the tables and keys without which a process cannot judge it."""
+"""Each check, with the tables and keys that a process needs to apply it."""
 
 
 def _is_database(path: str) -> bool:

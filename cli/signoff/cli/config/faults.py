@@ -1,4 +1,4 @@
-"""Faults of the settings: where each is, what is wrong, and what to do about it."""
+"""The faults of the settings: each with its place, its problem and its remedy."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from signoff.cli.config.plain import plainly
 from signoff.core.base.errors import ConfigError
 
 Loc = tuple[int | str, ...]
-"""The way to a setting: ``("policies", 0, "within")``."""
+"""The path of a setting: ``("policies", 0, "within")``."""
 
 _SECRET_WORDS = ("password", "secret", "token", "url")
 
 _BRANCH = re.compile(r"\[key\]|constrained-\w+|literal\[.*|function-.*|lax-or-strict\[.*")
-"""What pydantic puts into the way to a value: which of several types it was held against."""
+"""Parts that pydantic adds to the path of a value, for each type that it has tried."""
 
 _NAMED: Final = {
     "policies": ("policy", "name"),
@@ -34,21 +34,21 @@ _NAMED: Final = {
     "webhooks": ("webhook", "name"),
     "cases": ("case", "name"),
 }
-"""Tables of which there are many: what one of them is called, and which key has its name."""
+"""Tables that may be repeated: the noun for one of them, and the key with its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with the settings.
+    """A fault of the settings.
 
     Attributes:
         key: The setting, as people write it: ``policies[0].within``.
         message: What is wrong.
-        remedy: What to do, "" where the message says it.
-        source: The file (with the line, where it is known) or the environment variable.
+        remedy: What to do; "" if the message already says it.
+        source: The file (with the line, if it is known) or the environment variable.
         severity: An error keeps Signoff from starting; a warning does not.
-        place: The setting with the name of its policy, person or queue in place of a number,
-            ``policy 'expenses': within``; "" where the key says it.
+        place: The setting with the name of its policy, person or queue instead of a number:
+            ``policy 'expenses': within``; "" if the setting has no such name.
     """
 
     key: str
@@ -66,21 +66,21 @@ class Fault:
 
 
 Found = tuple[Loc, Fault]
-"""A fault, and the way to it; the place is then said by those who collect them."""
+"""A fault and its path; the caller that collects faults fills in their places."""
 
 
 def defect(message: str, remedy: str) -> Fault:
-    """Return an error, whose place is said by the way to it."""
+    """Return an error without a place; its path gives the place."""
     return Fault("", message, remedy)
 
 
 def warning(message: str, remedy: str) -> Fault:
-    """Return a warning, whose place is said by the way to it."""
+    """Return a warning without a place; its path gives the place."""
     return Fault("", message, remedy, severity="warning")
 
 
 class ConfigErrors(ConfigError):
-    """Everything that is wrong with the settings, at once.
+    """The settings have faults; the message lists all of them.
 
     Args:
         faults: At least one.
@@ -92,7 +92,7 @@ class ConfigErrors(ConfigError):
 
 
 def key_text(loc: Loc) -> str:
-    """Write the way to a setting as people do: ``policies[0].within``."""
+    """Return the path of a setting as people write it: ``policies[0].within``."""
     text = ""
     for part in loc:
         if isinstance(part, int):
@@ -103,11 +103,11 @@ def key_text(loc: Loc) -> str:
 
 
 def place_text(loc: Loc, content: object) -> str:
-    """Write the way to a setting with the name of the table it is in: ``policy 'x': within``.
+    """Return the path of a setting with the name of its table: ``policy 'x': within``.
 
     Args:
-        loc: The way.
-        content: The settings: a model, or what a file has, with or without faults.
+        loc: The path.
+        content: The settings: a model, or the content of a file, with or without faults.
     """
     table, index, *rest = *loc, "", ""
     if table not in _NAMED or not isinstance(index, int):
@@ -124,18 +124,18 @@ def place_text(loc: Loc, content: object) -> str:
     return f"{kind} {name!r}" + (f": {within}" if within else "")
 
 
-def _part(value: Any, key: int | str) -> Any:  # noqa: ANN401 -- a model, or what is in a file
+def _part(value: Any, key: int | str) -> Any:  # noqa: ANN401 -- a model, or the content of a file
     return getattr(value, str(key)) if isinstance(value, BaseModel) else value[key]
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc, Fault]]:
-    """Translate what pydantic found into faults without a source, each with the way to it."""
+    """Translate the errors of pydantic into faults without a source, each with its path."""
     found: dict[Loc, Fault] = {}
     for one in error.errors(include_url=False):
         loc = tuple(part for part in one["loc"] if not _BRANCH.fullmatch(str(part)))
         fault = _fault({**one, "loc": loc}, model)
         if loc in found and loc != one["loc"]:
-            # That it could be text says less than what the text could be.
+            # If text is allowed too, only the other type's message is useful.
             is_typed = one["type"] == "string_type"
             fault = found[loc] if is_typed else _either(found[loc], fault)
         found[loc] = fault
@@ -143,22 +143,22 @@ def faults_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Loc,
 
 
 def export(loc: Loc, value: str = "…") -> str:
-    """Return how a setting is given by the environment, as people type it at a shell.
+    """Return the shell command that sets a setting in the environment.
 
     Args:
-        loc: The way to the setting, through tables alone.
-        value: What it can be set to: text, or a command that makes it.
+        loc: The path of the setting, which must not contain numbers.
+        value: A value for it: text, or a command that creates it.
     """
     variable = "__".join(str(part).upper() for part in loc)
     return f'export SIGNOFF_{variable}="{value}"'
 
 
 NO_SLACK: Final = f"Make the Slack app work: {export(('slack', 'bot_token'), 'xoxb-…')}"
-"""The remedy where something asks in Slack, and Slack is not set up."""
+"""The remedy if a policy asks in Slack, and Slack is not set up."""
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean 'within'?`` where a known word is close, or the known words."""
+    """Return ``Did you mean 'within'?`` if a known word is similar, else the known words."""
     names = sorted(known)
     close = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.6)
     if close:
@@ -173,13 +173,13 @@ def unknown_person(
     others: Iterable[str] = (),
     remedy: str = "Add a [[people]] table with this id.",
 ) -> Fault | None:
-    """Return what is wrong with the id of a person, None where it is somebody's.
+    """Return the fault of an unknown id of a person; None if the id is known.
 
     Args:
         person: The id.
-        known: The ids that there are.
-        others: What else could be meant.
-        remedy: What to do where nothing like it is known.
+        known: The known ids.
+        others: Other names that may be meant.
+        remedy: What to do if no known name is similar.
     """
     if person in known:
         return None
@@ -212,14 +212,14 @@ def _fault(error: ErrorDetails, model: type[BaseModel]) -> Fault:
 
 
 def _either(one: Fault, other: Fault) -> Fault:
-    """Join what a value of several types could be: ``it should be at least 1, or …``."""
+    """Join the faults of a value that allows several types: ``it should be at least 1, or …``."""
     first, value, shown = one.message.partition(", not ")
     second = other.message.partition(", not ")[0].removeprefix("it should be ")
     return one if second in first else replace(one, message=f"{first}, or {second}{value}{shown}")
 
 
 def _table(loc: Loc) -> str:
-    """Write the header of a table as it stands in the file."""
+    """Return the header of a table, as in the file."""
     names = ".".join(part for part in loc if isinstance(part, str))
     if not names:
         return ""
@@ -231,7 +231,7 @@ def _is_secret(loc: Sequence[int | str]) -> bool:
 
 
 def _fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
-    """Return the names of the settings at one place."""
+    """Return the names of the settings in a table."""
     here: Any = model
     for part in loc:
         for one in _models_in(here):
@@ -241,7 +241,7 @@ def _fields_at(model: type[BaseModel], loc: Loc) -> list[str]:
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:  # noqa: ANN401 -- any annotation
-    """Return the models that an annotation names, inside tuples, lists and unions too."""
+    """Return the models in an annotation, including those in tuples, lists and unions."""
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         return [annotation] if issubclass(annotation, BaseModel) else []
     return [model for part in typing.get_args(annotation) for model in _models_in(part)]

@@ -1,4 +1,4 @@
-"""What the settings say of grants, held to what the policies can do."""
+"""Checks the grants of the policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signoff.core.policies.policy import Routing
 
 
 def check(settings: Settings) -> Iterator[Found]:
-    """Find grants that could never be given or used, or that cover more than is likely meant."""
+    """Find grants that can never be given or used, or that probably cover more than is meant."""
     known = [person.id for person in settings.people]
     for loc, rule in settings.rules:
         for person in (one for one in rule.break_glass if one not in known):
@@ -36,17 +36,17 @@ def check(settings: Settings) -> Iterator[Found]:
             remedy = "For instance: args.amount <= 500."
             yield (*here, "limit"), defect(str(error).rstrip("."), remedy)
         if rule.grants.vary and not rule.grants.limit:
-            message = "whatever values these arguments have would be covered"
-            remedy = "Say up to where with limit: 'args.amount <= 500'."
+            message = "a grant would cover all values of these arguments"
+            remedy = "Limit them: limit = 'args.amount <= 500'."
             yield (*here, "vary"), warning(message, remedy)
         if rule.second_step.strip() == "true":
-            message = "what takes two steps is never decided by a grant"
-            yield here, warning(message, "Take one of the two out.")
+            message = "a grant never decides a call with a second step"
+            yield here, warning(message, "Remove either grants or second_step.")
         if any(asking.quorum != 1 or asking.until for asking in _askings(rule)) or _has_groups(
             rule
         ):
-            message = "where it takes more than one yes, a grant decides nothing"
-            yield here, warning(message, "Take it out, or let one yes do at each level.")
+            message = "a grant has no effect if a level needs more than one approval"
+            yield here, warning(message, "Remove grants, or ask for one approval at each level.")
 
 
 def _first_asked(rule: Routing) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the settings mean for levels: whether each can be met, and whether the end holds."""
+"""Checks levels: whether each can be met, and whether the end of the policy is valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from signoff.core.routing.resolve import ASKED, SCHEDULE, SLACK_GROUP, is_manage
 
 
 def check(settings: Settings) -> Iterator[Found]:
-    """Yield what is wrong with levels, with the end, and with the owners of agents."""
+    """Yield the faults of levels, of the ends of policies, and of the owners of agents."""
     yield from _old_names(settings)
     for index, person in enumerate(settings.people):
         yield from _told_by(settings, ("people", index, "notify_by"), person.notify_by)
@@ -53,14 +53,14 @@ def check(settings: Settings) -> Iterator[Found]:
 
 
 def _old_names(settings: Settings) -> Iterator[Found]:
-    """Find levels whose phase has its old name, which the next release does not read."""
+    """Find levels that use the old name of `phase`, which the next release does not read."""
     file = settings.file
     content = parse_toml(read_text(file), file) if file is not None else {}
     written = [(("policies", at), one) for at, one in enumerate(content.get("policies", []))]
     for loc, rule in [*written, (("default",), content.get("default", {}))]:
         for index, level in enumerate(rule.get("levels", [])):
             if "stage" in level:
-                message = "it is called phase now, and the next release reads no stage"
+                message = "it is now called phase, and the next release does not read stage"
                 yield (*loc, "levels", index, "stage"), warning(message, "Write phase = …")
 
 
@@ -71,10 +71,10 @@ def _end(loc: Loc, rule: Routing) -> Iterator[Found]:
         remedy = "Add a ceiling, such as 'args.amount <= 200': above it, it is rejected."
         yield (*loc, "on_timeout"), defect(message, remedy)
     if rule.ceiling and not approves:
-        message = "it means nothing where silence does not approve"
-        yield (*loc, "ceiling"), warning(message, 'Set on_timeout = "approve", or take it out.')
+        message = "it has no effect unless silence approves"
+        yield (*loc, "ceiling"), warning(message, 'Set on_timeout = "approve", or remove it.')
     if approves and rule.second_step not in {"", "false"}:
-        message = "what takes a second step is never approved by silence"
+        message = "silence never approves a call with a second step"
         yield (*loc, "on_timeout"), warning(message, "Such a call is rejected at the end.")
     if rule.ceiling:
         try:
@@ -94,7 +94,7 @@ def _asked_before(loc: Loc, references: Iterable[str]) -> Iterator[Found]:
 def _quorum(settings: Settings, loc: Loc, quorum: Quorum, ask: tuple[str, ...]) -> Iterator[Found]:
     most = _most(settings, ask)
     if isinstance(quorum, int) and most is not None and quorum > most:
-        message = f"it takes {quorum} yeses, and {most} can be asked at the most"
+        message = f"it needs {quorum} approvals, but at most {most} can be asked"
         remedy = "Ask more people, or lower the quorum: as it is, nothing is ever approved here."
         yield (*loc, "quorum"), defect(message, remedy)
 
@@ -116,8 +116,10 @@ def _level(
         message = "with a quorum of 1 the first approver decides, and nobody else is ever asked"
         yield (*loc, "order"), warning(message, 'Set quorum = "all", or order = "any".')
     if rules.order is Order.SEQUENCE and rules.slack_channel:
-        message = "one card in a channel is seen by all of them at once"
-        remedy = "They are still heard one after the other; ask each of them to send cards so."
+        message = "all approvers see the card in the channel immediately"
+        remedy = (
+            "They still decide in sequence. Remove slack_channel to send the cards in sequence."
+        )
         yield (*loc, "order"), warning(message, remedy)
     spans = (rules.within, *rules.remind)
     if people and any(span.business for span in spans) and not any(one.hours for one in people):
@@ -125,7 +127,7 @@ def _level(
         yield (*loc, "within"), warning(message, 'Add hours = ["Mon-Fri 09:00-17:00"] to people.')
     for span in rules.remind:
         within = rules.within
-        # Where one of them is in days and the other in hours, it depends on the hours.
+        # If one is in days and the other in hours, the comparison depends on the working hours.
         alike = (span.business, bool(span.days)) == (within.business, bool(within.days))
         if alike and (span.days, span.length) >= (within.days, within.length):
             message = f"{span} is not before the end of the level, {rules.within}"
@@ -137,7 +139,7 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
     for name in level.channels:
         if name not in known:
             remedy = suggest(name, known)
-            yield (*loc, "channels"), defect(f"{name!r} is no channel", remedy)
+            yield (*loc, "channels"), defect(f"{name!r} is not a channel", remedy)
     if (SLACK in level.channels or level.slack_channel) and not settings.slack.enabled:
         key = "slack_channel" if level.slack_channel else "channels"
         remedy = f"{NO_SLACK}, or take it out: people are asked by mail."
@@ -145,19 +147,19 @@ def _channels(settings: Settings, loc: Loc, level: Level) -> Iterator[Found]:
 
 
 def _told_by(settings: Settings, loc: Loc, channels: tuple[str, ...]) -> Iterator[Found]:
-    """Yield what is wrong with the channels by which people are told who do not decide."""
+    """Yield the faults of the channels for notifications of people who do not decide."""
     known = (EMAIL, SLACK, *settings.channels)
     for name in channels:
         if name not in known:
             remedy = suggest(name, known) or f"Name one of {', '.join(known)}."
-            yield loc, defect(f"{name!r} is no channel", remedy)
+            yield loc, defect(f"{name!r} is not a channel", remedy)
     if SLACK in channels and not settings.slack.enabled:
         remedy = f"{NO_SLACK}, or take it out: people are told by mail."
         yield loc, defect("people are to be told in Slack", remedy)
 
 
 def _most(settings: Settings, ask: Iterable[str]) -> int | None:
-    """Return how many people can be asked at the most; None where only the moment says."""
+    """Return how many people can be asked at most; None if that is only known at run time."""
     people: set[str] = set()
     others = 0
     queues = {queue.name: queue for queue in settings.queues}
@@ -176,7 +178,7 @@ def _most(settings: Settings, ask: Iterable[str]) -> int | None:
 
 
 def _people(settings: Settings, ask: Iterable[str]) -> list[Person]:
-    """Return those who are named, directly or by a queue."""
+    """Return the active people who are asked, directly or through a queue."""
     queues = {queue.name: queue.members for queue in settings.queues}
     names: set[str] = set()
     for one in ask:

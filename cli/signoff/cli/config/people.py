@@ -1,4 +1,4 @@
-"""What the settings mean for people: managers, delegates, queues, schedules and references."""
+"""Checks people: their managers and delegates, queues, schedules, and references to them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from signoff.core.routing.resolve import (
 )
 
 _ABOVE = ("requester.manager", "requester.managers", "asked.manager")
-_AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: it is asked whether the calendar can be read
+_AT = datetime(2026, 1, 1, tzinfo=UTC)  # any moment: only whether the calendar can be read matters
 
 
 def check(settings: Settings) -> Iterator[Found]:
-    """Yield what is wrong with people, queues and schedules."""
+    """Yield the faults of people, queues and schedules."""
     directory = settings.everybody
     yield from _managers(settings, directory)
     yield from _quiet_hours(settings)
@@ -46,7 +46,7 @@ def check(settings: Settings) -> Iterator[Found]:
 
 
 def reference(settings: Settings, asked: str) -> Fault | None:
-    """Return what is wrong with whom a policy asks, None for nothing."""
+    """Return the fault of a reference to approvers in a policy; None if it is valid."""
     kind, _, name = asked.rpartition(":")
     if is_managers(asked):
         if any(person.manager for person in settings.people):
@@ -81,7 +81,7 @@ def _quiet_hours(settings: Settings) -> Iterator[Found]:
 
 def _managers(settings: Settings, directory: Directory) -> Iterator[Found]:
     known = [person.id for person in settings.people]
-    told: set[str] = set()  # whose way up is known: nobody is looked at twice
+    told: set[str] = set()  # people whose line of managers was already checked
     for index, person in enumerate(settings.people):
         loc: Loc = ("people", index, "manager")
         if is_managers(person.id) or ":" in person.id:
@@ -122,7 +122,7 @@ def _absences(settings: Settings, directory: Directory) -> Iterator[Found]:
                 yield loc, defect(f"{absence.delegate!r} is nobody's id or address", remedy)
             elif person.id not in told and (way := circle(directory, person.id, absence)):
                 told.update(way)
-                message = f"on some day they stand in for each other: {' → '.join(way)}"
+                message = f"on some day they are each other's delegates: {' → '.join(way)}"
                 yield loc, defect(message, "Nobody would decide then: name somebody else.")
 
 
@@ -151,5 +151,5 @@ def _calendar(loc: Loc, schedule: Schedule) -> Iterator[Found]:
         read_calendar(schedule.calendar)
         schedule.on_call(_AT)
     except ValueError as error:
-        remedy = "Export it anew, as iCalendar (RFC 5545)."
+        remedy = "Export it again, as iCalendar (RFC 5545)."
         yield (*loc, "ics" if schedule.ics else "calendar"), defect(str(error), remedy)

@@ -1,4 +1,4 @@
-"""What pydantic finds in settings, as sentences without Python: no types, patterns or classes."""
+"""Translates pydantic's errors into sentences without Python types, patterns or classes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SAYINGS: Final = {
     "time_delta_parsing": "it should be a duration like 30m, 4h, 2d or 1h30m",
     "invalid-json-value": "it should be a JSON value",
 }
-"""By pydantic's type of an error."""
+"""The sentence for each type of error of pydantic."""
 
 _BOUNDS: Final = {
     "greater_than": ("gt", "more than"),
@@ -73,7 +73,7 @@ PATTERNS: Final = {
     r"^(mailto:[^@\s]+@[^@\s]+|https://\S+)$": "an address like mailto:ops@example.com or a URL",
     "^every ": "an interval like every 4h",
 }
-"""What the patterns of settings mean; a test looks that none is missing."""
+"""The meanings of the patterns of settings; a test ensures that all are here."""
 
 _DELTA: Final = re.compile(r"datetime\.timedelta\((.*)\)")
 _UNITS: Final = {
@@ -86,7 +86,7 @@ _UNITS: Final = {
 
 
 def plainly(error: ErrorDetails) -> str:
-    """Say what is wrong with a value, in a sentence: ``it should be at least 1 hour``."""
+    """Return a sentence about an error: ``it should be at least 1 hour``."""
     kind, context = error["type"], error.get("ctx") or {}
     if (saying := _SAYINGS.get(kind) or _by_context(kind, context)) is not None:
         return saying
@@ -107,7 +107,7 @@ def _by_context(kind: str, context: Mapping[str, Any]) -> str | None:
 
 
 def _bound(value: object) -> str:
-    """Write a bound as people do; pydantic writes some durations as Python does."""
+    """Return a bound as people write it; pydantic writes some durations in Python's form."""
     found = _DELTA.fullmatch(str(value))
     if found is None:
         return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)

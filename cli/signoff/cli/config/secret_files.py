@@ -1,7 +1,7 @@
 """Settings from files: ``SIGNOFF_INBOX__SECRET_KEY_FILE`` names one that holds the secret key.
 
-Docker, Kubernetes and systemd give secrets as files: an environment is inherited by every program
-that a process starts, and shown by many tools.
+Docker, Kubernetes and systemd provide secrets as files, because every program that a process
+starts inherits its environment, and many tools show it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from signoff.cli.config.faults import Fault
 PREFIX: Final = "SIGNOFF_"
 FILE: Final = "_FILE"
 PATHS: Final = frozenset({"ca_file"})
-"""Settings that are paths themselves."""
+"""Settings that are paths themselves: ``_FILE`` is a part of their names."""
 
 _LONGEST: Final = 65_536
 
@@ -23,9 +23,9 @@ _LONGEST: Final = 65_536
 def with_files(
     environment: Mapping[str, str], sections: Collection[str]
 ) -> tuple[dict[str, str], list[Fault]]:
-    """Return an environment in which each such file is read, and what is wrong with them.
+    """Return an environment with the contents of these files, and the faults of the files.
 
-    The text of a file is the value, without the line feed at its end.
+    The value is the text of the file, without the line feed at its end.
 
     Args:
         environment: Names and values.
@@ -53,7 +53,7 @@ def with_files(
 
 
 def _read(path: str) -> tuple[str, str]:
-    """Return what is wrong with a file, and its text."""
+    """Return the problem of a file, or "", and its text."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(_LONGEST + 1)

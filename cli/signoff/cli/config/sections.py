@@ -1,4 +1,4 @@
-"""The sections of the settings that belong to no channel: ledger, broker, agents, gateway, log."""
+"""The settings that do not belong to a channel: ledger, broker, agents, gateway, log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 class RedisSettings(Value):
-    """[redis]: where the ledger is kept."""
+    """[redis]: the Redis that stores the ledger."""
 
     url: str = Field(
         "redis://127.0.0.1:6379/0",
         description="A redis://, rediss:// or unix:// URL, or "
         "sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/0?master=NAME for the primary that Sentinels "
-        "name. If it is not set, `signoff up` starts its own Redis.",
+        "name, or redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT (rediss+cluster:// with TLS) "
+        "for a Redis Cluster. If it is not set, `signoff up` starts its own Redis.",
     )
     durability: Literal["local", "replica"] = Field(
         "local",
@@ -36,12 +37,13 @@ class RedisSettings(Value):
         "{signoff}:",
         min_length=1,
         max_length=64,
-        description="The prefix of every key. The braces keep all keys in one slot of a cluster.",
+        description="The prefix of every key. A cluster needs the braces, which keep all keys "
+        "in one slot, and a prefix for each ledger, such as {signoff:finance}:.",
     )
 
 
 class RetentionSettings(Value):
-    """[retention]: how long the ledger keeps runs that have ended, and where they go then."""
+    """[retention]: how long the ledger keeps ended runs, and where they are archived."""
 
     after: Duration | None = Field(
         None,
@@ -58,16 +60,17 @@ class RetentionSettings(Value):
 
 
 class BrokerSettings(Value):
-    """[broker]: what carries Celery's doorbells."""
+    """[broker]: the broker that carries Celery's doorbells."""
 
     url: str = Field(
         "",
-        description="A redis://, amqp:// or sentinel:// URL. The default is the ledger's Redis.",
+        description="A redis://, amqp://, sentinel:// or redis+cluster:// URL. The default is the "
+        "ledger's Redis.",
     )
 
 
 class SessionSettings(Value):
-    """[sessions]: where ADK keeps its sessions."""
+    """[sessions]: the store of ADK's sessions."""
 
     url: str = Field(
         "",
@@ -163,7 +166,7 @@ class GatewaySettings(Value):
 
 
 class DeliverySettings(Value):
-    """[delivery]: when people are told, and how many messages they get."""
+    """[delivery]: when people get messages, and how many they get."""
 
     quiet_hours: bool = Field(
         False,
@@ -187,7 +190,7 @@ class DeliverySettings(Value):
 
 
 class NotificationSettings(Value):
-    """[notifications]: what people are told who do not decide."""
+    """[notifications]: messages to people who do not decide."""
 
     wait_for_result: float = Field(
         15,
@@ -205,7 +208,7 @@ class NotificationSettings(Value):
     )
 
     def as_told(self) -> Notifications:
-        """Return them as the stages take them."""
+        """Return these settings in the form that the stages use."""
         from signoff.channels.pipeline.informing import (  # noqa: PLC0415 -- the ledger
             Notifications,
         )
@@ -214,7 +217,7 @@ class NotificationSettings(Value):
 
 
 class ReceiptSettings(Value):
-    """[receipts]: the keys by which decisions are signed and verified."""
+    """[receipts]: the keys that sign and verify decisions."""
 
     private_key: SecretStr = Field(
         SecretStr(""),
@@ -244,7 +247,7 @@ class ReceiptSettings(Value):
 
 
 class MetricsSettings(Value):
-    """[metrics]: what Prometheus scrapes."""
+    """[metrics]: metrics for Prometheus."""
 
     enabled: bool = Field(
         False,

@@ -74,16 +74,16 @@ from signoff.core.routing.selection import all_hidden
 from signoff.worker.ces.rules import Rules
 
 FILE_NAME = "signoff.toml"
-"""Read from the working directory unless another file is named."""
+"""The settings file in the working directory, which is read if no other file is named."""
 
 STATE_FOLDER = ".signoff"
-"""Beside the settings file, or in the working directory."""
+"""The folder of the state, next to the settings file or in the working directory."""
 
 CONFIG_VARIABLE = "SIGNOFF_CONFIG"
 """The environment variable that names another file."""
 
 RULES = frozenset({"people", "directory", "queues", "schedules", "policies", "policy", "default"})
-"""What a process takes over while it runs; everything else is read when it starts."""
+"""The sections that a process reloads while it runs; it reads all others when it starts."""
 
 _PREFIX, _NESTED = "SIGNOFF_", "__"
 _SQLITE = "sqlite:///"
@@ -91,10 +91,10 @@ _file: ContextVar[dict[str, Any] | None] = ContextVar("signoff_settings_file", d
 
 
 class Settings(BaseSettings):
-    """Everything that can be set.
+    """All settings.
 
-    Built directly it takes its arguments, then the environment, then the defaults;
-    `load_settings` puts the file in between.
+    If it is created directly, arguments override the environment, which overrides the defaults.
+    `load_settings` also reads the file, which overrides only the defaults.
     """
 
     model_config = SettingsConfigDict(
@@ -105,7 +105,7 @@ class Settings(BaseSettings):
         title="Settings of Signoff (signoff.toml)",
     )
 
-    # Defaults are made without validation: each section would have its validator built for that.
+    # Defaults are not validated: that would build the validator of each section.
     redis: RedisSettings = RedisSettings.model_construct()
     retention: RetentionSettings = RetentionSettings.model_construct()
     broker: BrokerSettings = BrokerSettings.model_construct()
@@ -140,7 +140,7 @@ class Settings(BaseSettings):
 
     @property
     def file(self) -> Path | None:
-        """The file they were read from, None where there is none."""
+        """The file that the settings were read from; None if there is none."""
         return self._file
 
     @property
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
 
     @property
     def state_folder(self) -> Path:
-        """Where Signoff keeps what it needs on this machine."""
+        """The folder of Signoff's state on this machine."""
         return self.home / STATE_FOLDER
 
     @property
@@ -165,7 +165,7 @@ class Settings(BaseSettings):
 
     @property
     def redis_folder(self) -> Path:
-        """Where `signoff up` keeps a Redis of its own."""
+        """The folder of the Redis that `signoff up` starts."""
         return self.state_folder / "redis"
 
     @property
@@ -180,13 +180,13 @@ class Settings(BaseSettings):
 
     @property
     def older_sessions(self) -> Path | None:
-        """The file where the last release keeps sessions by default, where it counts and exists."""
+        """The file of the last release's sessions, if it exists and no other store is set."""
         file = self.state_folder / "sessions.db"
         return file if not self.sessions.url and file.is_file() else None
 
     @property
     def sessions_url(self) -> str:
-        """The URL of ADK's sessions, "" for the ledger's Redis.
+        """The URL of ADK's sessions; "" for the ledger's Redis.
 
         The file of a relative SQLite URL is made absolute.
         """
@@ -205,7 +205,7 @@ class Settings(BaseSettings):
 
     @property
     def everybody(self) -> Directory:
-        """The people with their queues and schedules, as the domain takes them."""
+        """The people with their queues and schedules, in the form that the domain uses."""
         return Directory(
             [self._with_quiet_hours(one) for one in self.people],
             queues=self.queues,
@@ -215,7 +215,7 @@ class Settings(BaseSettings):
         )
 
     def _with_quiet_hours(self, person: Person) -> Person:
-        """Return a person with what [delivery] says, where they do not say it themselves."""
+        """Return a person with the quiet hours of [delivery], unless the person sets their own."""
         if person.quiet_hours is not None or not self.delivery.quiet_hours:
             return person
         return person.model_copy(update={"quiet_hours": True})
@@ -227,19 +227,19 @@ class Settings(BaseSettings):
 
     @property
     def logging(self) -> LogSettings:
-        """How to log: what a policy hides is never logged either."""
+        """The settings of the log; it also redacts arguments that a policy hides."""
         hidden = (name.rpartition(".")[2] for name in self.all_hidden)
         redact = tuple(dict.fromkeys((*self.log.redact, *hidden)))
         return self.log.model_copy(update={"redact": redact})
 
     @property
     def owners(self) -> dict[str, str]:
-        """Who owns an agent, by its name or its folder's."""
+        """The owners of agents, by the name of the agent or of its folder."""
         return self.agents.owners
 
     @property
     def is_public(self) -> bool:
-        """Whether the gateway is there for other machines, directly or through a proxy."""
+        """Whether other machines can reach the gateway, directly or through a proxy."""
         webhook = self.email.webhook
         return (
             not is_loopback(self.gateway.host)
@@ -256,7 +256,7 @@ class Settings(BaseSettings):
 
     @property
     def channel_names(self) -> frozenset[str]:
-        """The channels that are set up."""
+        """The names of the channels that are set up."""
         return frozenset({EMAIL, *((SLACK,) if self.slack.enabled else ()), *self.channels})
 
     @property
@@ -267,18 +267,18 @@ class Settings(BaseSettings):
 
     @property
     def rules_digest(self) -> str:
-        """What stands for the people and policies in force, to compare processes by."""
+        """A digest of the people and policies in force; equal in processes that agree on them."""
         text = self.model_dump_json(include=set(RULES))
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     def renewed(self, fresh: Settings) -> Settings:
-        """Return these settings with the people and policies of others."""
+        """Return these settings with the people and policies of other settings."""
         after = self.model_copy(update={name: getattr(fresh, name) for name in RULES})
         after._places = fresh._places  # noqa: SLF001 -- of the same class
         return after
 
     def fixed_differences(self, other: Settings) -> list[str]:
-        """Return the sections in which other settings differ, and which are read at the start."""
+        """Return the sections that differ from other settings and are read only at the start."""
         names = [name for name in type(self).model_fields if name not in RULES]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
@@ -291,14 +291,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put the file behind arguments and environment; leave dotenv and secret files out."""
+        """Read the file after arguments and environment; do not read dotenv and secret files."""
         del env_settings, dotenv_settings, file_secret_settings
         content = InitSettingsSource(settings_cls, init_kwargs=_file.get() or {})
         return init_settings, _Environment(settings_cls), content
 
 
 class _Environment(EnvSettingsSource):
-    """The environment, with the files that it names."""
+    """The environment variables, including the files that they name."""
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
         variables, _ = with_files(os.environ, Settings.model_fields)
@@ -306,13 +306,13 @@ class _Environment(EnvSettingsSource):
 
 
 def find_file(path: Path | None = None) -> Path | None:
-    """Return the settings file to read, None where there is none and none was named.
+    """Return the settings file to read; None if there is none and none was named.
 
     Args:
         path: The file of ``--config``; else SIGNOFF_CONFIG; else signoff.toml, if it is there.
 
     Raises:
-        ConfigErrors: The file that was named is not there.
+        ConfigErrors: The named file does not exist.
     """
     variable = os.environ.get(CONFIG_VARIABLE, "")
     named = path or (Path(variable) if variable else None)
@@ -327,17 +327,17 @@ def find_file(path: Path | None = None) -> Path | None:
 
 
 def load_settings(path: Path | None = None, kind: str = "") -> Settings:
-    """Read the settings: environment over file over defaults.
+    """Read the settings: the environment overrides the file, which overrides the defaults.
 
-    While `signoff up` runs in the folder, what it provides counts before all of them.
+    While `signoff up` runs in the folder, the settings that it provides override all of them.
 
     Args:
         path: The file; see `find_file`.
-        kind: What kind of process wants them, which gets its own part of the file; "" gets all.
+        kind: The kind of process, which gets only its own part of the file; "" gets everything.
 
     Raises:
-        ConfigErrors: Every fault of form, each with file or variable, key and remedy. What the
-            settings mean together is `signoff.cli.config.check`'s to say.
+        ConfigErrors: The settings have errors of form; each has its file or variable, key and
+            remedy. `signoff.cli.config.check` finds settings that contradict each other.
     """
     file = find_file(path)
     text = read_text(file) if file is not None else ""
@@ -358,12 +358,12 @@ def load_settings(path: Path | None = None, kind: str = "") -> Settings:
         _file.reset(token)
     if faults:
         raise ConfigErrors(faults)
-    settings._file = file  # noqa: SLF001 -- this module makes the value, and nobody has it yet
+    settings._file = file  # noqa: SLF001 -- only this module has the new object so far
     return _completed(settings)
 
 
 def _completed(settings: Settings) -> Settings:
-    """Return the settings with what stands elsewhere: people, calendars, computed policies."""
+    """Return the settings with the people, calendars and computed policies of other sources."""
     found = sourced(settings.directory, settings.home)
     faults, schedules = found.faults, []
     for index, schedule in enumerate(settings.schedules):
@@ -394,7 +394,7 @@ def _completed(settings: Settings) -> Settings:
 def source_of(settings: Settings, loc: Loc) -> str:
     """Return where a setting was read: the variable, or the file and line; "" for a default."""
     if loc[:1] == ("people",) and len(loc) > 1 and isinstance(loc[1], int):
-        # People of other sources stand behind those of the file.
+        # People of other sources follow those of the file.
         further = loc[1] - (len(settings.people) - len(settings._places))  # noqa: SLF001 -- as above
         if further >= 0:
             return settings._places[further]  # noqa: SLF001 -- as above
@@ -424,7 +424,7 @@ def _source(loc: Loc, text: str, file: Path | None) -> str:
 
 
 def _unknown_variables() -> list[Fault]:
-    """Find variables that look like settings and belong to no section."""
+    """Find variables that look like settings but do not belong to a section."""
     faults = []
     for variable in sorted(os.environ):
         section, nested, _ = variable.upper().removeprefix(_PREFIX).partition(_NESTED)

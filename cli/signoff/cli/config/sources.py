@@ -1,4 +1,4 @@
-"""What comes from beside the settings file: people of CSV files, and of code; policies of code."""
+"""Reads people from CSV files and code, and policies from code."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from signoff.core.policies.policy import Policy
 _FACTORY: Final = r"^([A-Za-z_][\w.]*:[A-Za-z_]\w*)?$"
 
 ADDRESS: Final = "address."
-"""Begins the name of a column with addresses in a channel of one's own: ``address.mattermost``."""
+"""The prefix of a column with addresses in a custom channel: ``address.mattermost``."""
 
 _LISTS: Final = ("aliases", "hours", "roles", "notify_requester", "notify_by")
 _AWAY: Final = {"away_from": "from", "away_to": "to", "delegate": "delegate"}
 _PLAIN: Final = ("id", "name", "email", "slack", "manager", "time_zone", "holidays", "active")
 COLUMNS: Final = (*_PLAIN, *_LISTS, *_AWAY)
-"""The columns of a CSV file of people, in any order; `id` and `email` must be there."""
+"""The columns of a CSV file of people, in any order; `id` and `email` are required."""
 
 
 class DirectorySettings(Value):
@@ -80,9 +80,9 @@ class Sourced:
     """People from outside the settings file.
 
     Attributes:
-        people: Those who could be read.
-        places: Where each of them stands: file and line, or the source.
-        faults: What could not be read, each with its place.
+        people: The people who could be read.
+        places: The place of each person: file and line, or the source.
+        faults: The faults of the others, each with its place.
     """
 
     people: list[Person]
@@ -94,8 +94,8 @@ def sourced(settings: DirectorySettings, home: Path) -> Sourced:
     """Read the people of all sources.
 
     Args:
-        settings: Which.
-        home: Where relative paths start.
+        settings: The settings of the sources.
+        home: The folder to which relative paths are relative.
     """
     found = Sourced([], [], [])
     if settings.csv:
@@ -106,10 +106,10 @@ def sourced(settings: DirectorySettings, home: Path) -> Sourced:
 
 
 class CsvPeople:
-    """A `PeopleSource` of the rows of a CSV file, for sources that have one written for them.
+    """A `PeopleSource` that reads a CSV file, for sources that write one.
 
     Args:
-        file: UTF-8, with a header; commas or semicolons between the fields.
+        file: The file: UTF-8, with a header, and commas or semicolons between the fields.
     """
 
     def __init__(self, file: Path) -> None:
@@ -119,7 +119,7 @@ class CsvPeople:
         """Return everybody in the file.
 
         Raises:
-            ConfigError: There are faults in it; all of them are in the message.
+            ConfigError: The file has faults; the message lists all of them.
         """
         found = Sourced([], [], [])
         _read_csv(self._file, found)
@@ -129,7 +129,7 @@ class CsvPeople:
 
 
 def text_of(file: Path) -> str | Fault:
-    """Return what is in a text file, or what is wrong with it."""
+    """Return the content of a text file, or the fault if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -211,7 +211,7 @@ def _ask(settings: DirectorySettings, found: Sourced) -> None:
     try:
         source = _made(name, settings.options)
         people = [Person.model_validate(one) for one in source.people()]
-    except Exception as error:  # noqa: BLE001 -- whatever the source raises
+    except Exception as error:  # noqa: BLE001 -- the source may raise anything
         remedy = "See docs/how-to/connect-a-directory.md for what a source has to do."
         found.faults.append(_fault("directory.factory", name, "people", error, remedy))
         return
@@ -220,22 +220,22 @@ def _ask(settings: DirectorySettings, found: Sourced) -> None:
 
 
 def computed(settings: ComputedPolicies) -> list[Policy] | Fault:
-    """Return the policies that code computes, or what is wrong with it."""
+    """Return the policies that code computes, or its fault."""
     if not settings.factory:
         return []
     try:
         made = _made(settings.factory, settings.options)
         return [Policy.model_validate(one) for one in made]
-    except Exception as error:  # noqa: BLE001 -- whatever the code raises
+    except Exception as error:  # noqa: BLE001 -- the code may raise anything
         remedy = "It has to return policies; see docs/how-to/write-a-policy.md."
         return _fault("policy.factory", settings.factory, "policies", error, remedy)
 
 
 class _CannotBeLoadedError(Exception):
-    """The module or the name in it is not there, or raises while it is imported."""
+    """The module, or the name in it, does not exist or raises while it is imported."""
 
 
-def _made(name: str, options: Mapping[str, JsonValue]) -> Any:  # noqa: ANN401 -- code of others
+def _made(name: str, options: Mapping[str, JsonValue]) -> Any:  # noqa: ANN401 -- third-party code
     module, _, attribute = name.partition(":")
     try:
         factory = getattr(import_module(module), attribute)

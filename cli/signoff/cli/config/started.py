@@ -1,8 +1,8 @@
-"""What `signoff up` provides in a folder, so that commands that are called there find it.
+"""The settings that `signoff up` provides to commands that are called in the same folder.
 
-It chooses the ports of its Redis, its mailbox and its page, and makes the secrets between them.
-While it runs, they stand in a file that only this user can read, and count before all other
-settings.
+`signoff up` chooses the ports of its Redis, its mailbox and its page, and creates the secrets
+that they share. While it runs, these settings are in a file that only this user can read, and
+override all other settings.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SETTINGS: Final = "settings"
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder: two Redis servers on one append-only file would ruin it.
+    """Lock the folder, because two Redis servers would corrupt their append-only file.
 
     Args:
-        folder: Where Signoff keeps what it needs on this machine.
+        folder: The folder of Signoff's state on this machine.
 
     Raises:
-        ConfigError: Somebody else holds it.
+        ConfigError: Another process has locked it.
     """
     with (private_folder(folder) / _LOCK).open("w") as lock:
         try:
@@ -39,7 +39,7 @@ def alone(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise ConfigError(f"`signoff up` runs already in {folder.parent}.") from error
         file = folder / _FILE
-        file.unlink(missing_ok=True)  # of one that was killed
+        file.unlink(missing_ok=True)  # left by a killed process
         try:
             yield
         finally:
@@ -47,17 +47,19 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def provide(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Let everybody who reads the settings in this folder have these, while this process lives.
+    """Provide settings to all processes that read the settings of this folder from now on.
+
+    They have effect as long as this process runs.
 
     Args:
-        folder: As for `alone`, which has to hold it.
-        settings: As a file of settings has them.
+        folder: The folder, which must be locked by `alone`.
+        settings: The settings, in the form of a settings file.
     """
     private_text(folder / _FILE, json.dumps({_SETTINGS: settings}))
 
 
 def provided(folder: Path) -> dict[str, Any]:
-    """Return what the `signoff up` that runs in this folder provides; nothing if none runs."""
+    """Return the settings from the `signoff up` in this folder; empty if none is running."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         text = (folder / _FILE).read_text("utf-8")
         if _is_held(folder):
@@ -66,7 +68,7 @@ def provided(folder: Path) -> dict[str, Any]:
 
 
 def _is_held(folder: Path) -> bool:
-    """Say whether a process holds the folder; what one has left that was killed counts no more."""
+    """Return whether a running process has locked the folder; a killed one has left its file."""
     with (folder / _LOCK).open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Where in a TOML file a setting stands."""
+"""Finds the line of a setting in a TOML file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Path = tuple[int | str, ...]
 def line_of(text: str, loc: Path) -> int | None:
     """Return the line (from 1) of a setting, or of the closest table around it.
 
-    It looks for headers and for keys at the start of lines, which is how settings are written;
-    keys inside inline tables get the line of the table.
+    It looks for headers, and for keys at the start of lines. A key in an inline table gets the line
+    of the table.
 
     Args:
         text: A TOML document that parses.
-        loc: The way to the setting: ``("policies", 0, "within")``.
+        loc: The path of the setting: ``("policies", 0, "within")``.
     """
     best, depth = None, 0
     for number, path in _paths(text):
@@ -25,7 +25,7 @@ def line_of(text: str, loc: Path) -> int | None:
 
 
 def _paths(text: str) -> Iterator[tuple[int, Path]]:
-    """Yield line and way of each header and key."""
+    """Yield the line and the path of each header and key."""
     table: Path = ()
     counts: dict[tuple[str, ...], int] = {}
     for number, raw in enumerate(text.splitlines(), start=1):

@@ -1,1 +1,1 @@
-"""`signoff demo`, and the mailbox it uses."""
+"""`signoff demo`, and the mailbox that it uses."""

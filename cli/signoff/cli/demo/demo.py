@@ -1,8 +1,8 @@
-"""`signoff demo`: the whole way on real parts, on embedded defaults, in under a minute.
+"""`signoff demo`: one approval from start to end on real parts, in under a minute.
 
-An embedded Redis, a mailbox for the manager, and the same `signoff worker`, `signoff channels` and
-`signoff gateway` processes that a real set-up runs; an ADK agent that pauses; a mail that is sent;
-a reply that is received; the same run going on in another process.
+The demo starts an embedded Redis, a mailbox for the manager, and the same `signoff worker`,
+`signoff channels` and `signoff gateway` processes as a real set-up. An ADK agent pauses, a mail is
+sent, a reply is received, and the run continues in the worker.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from signoff.channels.inbox.auth.links import make_link
 from signoff.channels.inbox.auth.sessions import How
 from signoff.channels.inbox.settings import ROOT
 from signoff.cli.composition.parts import build
-from signoff.cli.composition.supervisor import Supervisor
+from signoff.cli.composition.supervisor import Supervisor, tether
 from signoff.cli.config.settings import load_settings
 from signoff.cli.demo import dev_mailbox
 from signoff.cli.example_files import examples
@@ -58,7 +58,7 @@ MESSAGES = {
     "finance_strict": "Reimburse me $80 for the team lunch",
     "time_off": "I would like to take 5 days off",
 }
-"""What the requester says to each of the example agents."""
+"""The requester's message to each of the example agents."""
 
 _EXAMPLES = {
     "time_off": ("approve 3", "reject: we ship that week"),
@@ -69,8 +69,8 @@ _HEARD = {*_UNDERSTOOD, What.NOT_UNDERSTOOD, What.REFUSED_ANSWER}
 
 
 @dataclass
-class Stage:
-    """Everything that has been set up, for the demo to play on."""
+class Setup:
+    """The ledger, the mailbox and the addresses of the demo."""
 
     folder: Path
     ledger: Ledger
@@ -90,21 +90,21 @@ async def demo(
     stay: bool = False,
     console: Console | None = None,
 ) -> int:
-    """Play the whole way once.
+    """Run the demo once.
 
     Args:
-        app: One of the example agents.
-        message: What the requester says; "" takes the usual words for that agent.
-        reply: The manager's reply; None asks at the terminal.
-        keep: Leave the folder with ledger, sessions, mail and journal where it is.
-        stay: Go on with a second request that waits on the page, until Ctrl-C.
-        console: Where to write.
+        app: The name of an example agent.
+        message: The requester's message; "" takes the default message for that agent.
+        reply: The manager's reply; None prompts at the terminal.
+        keep: Keep the folder with ledger, sessions, mail and journal.
+        stay: Keep running with a second request on the page, until Ctrl-C.
+        console: The console for the output.
 
     Returns:
         The exit code.
 
     Raises:
-        ConfigError: There is no such example, or no Redis to start.
+        ConfigError: There is no such example, no terminal to prompt at, or no Redis to start.
     """
     console = console or make_console()
     if app not in MESSAGES:
@@ -114,12 +114,15 @@ async def demo(
             "the demo asks for the manager's reply at a terminal, and this is none. "
             'Give it: make demo REPLY="approve", or signoff demo --reply approve'
         )
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        # A closed terminal ends the demo as Ctrl-C does.
+        asyncio.get_running_loop().add_signal_handler(number, signal.raise_signal, signal.SIGINT)
     folder = Path(tempfile.mkdtemp(prefix="signoff-demo-"))
     try:
-        async with _stage(folder, console) as stage:
-            code = await _play(stage, app, message or MESSAGES[app], reply)
+        async with _setup(folder, console) as setup:
+            code = await _play(setup, app, message or MESSAGES[app], reply)
             if stay and code == 0:
-                await _stay(stage, app)
+                await _stay(setup, app)
             return code
     finally:
         if keep:
@@ -129,12 +132,11 @@ async def demo(
 
 
 @asynccontextmanager
-async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
+async def _setup(folder: Path, console: Console) -> AsyncIterator[Setup]:
     async with AsyncExitStack() as stack:
         with console.status("Starting Redis, worker, channels, gateway and a mailbox …"):
-            redis = EmbeddedRedis(folder / "redis")
-            await asyncio.to_thread(redis.start)
-            stack.callback(redis.stop)
+            # In this thread: the kernel ends the server when the thread that started it ends.
+            redis = stack.enter_context(EmbeddedRedis(folder / "redis", launcher=tether()))
             mailbox = await stack.enter_async_context(dev_mailbox.DevMailbox(folder / "mail"))
             inbound, gateway = free_port(), free_port()
             settings = _settings(folder, redis.url, mailbox.port, inbound, gateway)
@@ -150,7 +152,7 @@ async def _stage(folder: Path, console: Console) -> AsyncIterator[Stage]:
             stack.push_async_callback(parts.ledger.close)
             await supervisor.ready()
         page = loaded.inbox.url
-        yield Stage(folder, parts.ledger, parts.decisions, mailbox, inbound, page, console)
+        yield Setup(folder, parts.ledger, parts.decisions, mailbox, inbound, page, console)
 
 
 def _settings(
@@ -193,58 +195,58 @@ within = "1d"
     return file
 
 
-async def _play(stage: Stage, app: str, message: str, reply: str | None) -> int:
-    show = stage.console
+async def _play(setup: Setup, app: str, message: str, reply: str | None) -> int:
+    show = setup.console
     show.print(Rule("1 · The agent"))
     show.print(f"{REQUESTER} to the agent [b]{escape(app)}[/b]: {escape(message)}")
-    run = await submit(stage.decisions.ledger, app, message, user=REQUESTER)
-    paused = await _until(stage, run.id, {What.ASKED, What.COMPLETED, What.FAILED})
+    run = await submit(setup.decisions.ledger, app, message, user=REQUESTER)
+    paused = await _until(setup, run.id, {What.ASKED, What.COMPLETED, What.FAILED})
     if paused.what is not What.ASKED:
-        return await _ended_at_once(stage, run)
-    approval = await stage.ledger.approval(paused.approval)
+        return await _ended_at_once(setup, run)
+    approval = await setup.ledger.approval(paused.approval)
     rows = rows_of(approval, approval.call.args)
     arguments = ", ".join(f"{row.name}={row.value}" for row in rows)
     show.print(
         f"The agent wants to run [b]{escape(approval.call.name)}({escape(arguments)})[/b]. "
         "The run is paused, and no process waits for it."
     )
-    mail = await stage.mailbox.wait_for(_to_manager, within=_WITHIN)
+    mail = await setup.mailbox.wait_for(_to_manager, within=_WITHIN)
     show.print(Rule("2 · The mail to the manager"))
     show.print(_mail_panel(mail))
-    if not await _answer(stage, approval, mail, reply):
+    if not await _answer(setup, approval, mail, reply):
         return 0
-    await _until(stage, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
-    run = await stage.ledger.run(run.id)
+    await _until(setup, run.id, {What.COMPLETED, What.FAILED, What.IN_DOUBT})
+    run = await setup.ledger.run(run.id)
     show.print(Rule("4 · The agent resumes in the worker"))
-    await _show_session(stage, run)
+    await _show_session(setup, run)
     show.print(f"The agent's last message: [b green]{escape(run.text or run.problem)}[/b green]")
     show.print(Rule("5 · The timeline"))
-    show.print(_timeline(await stage.ledger.history(run.id)))
+    show.print(_timeline(await setup.ledger.history(run.id)))
     return 0
 
 
-async def _stay(stage: Stage, app: str) -> None:
-    """Leave a second request on the page, until Ctrl-C."""
-    show = stage.console
+async def _stay(setup: Setup, app: str) -> None:
+    """Put a second request on the page, and wait for Ctrl-C."""
+    show = setup.console
     show.print(Rule("6 · The page"))
-    run = await submit(stage.decisions.ledger, app, MESSAGES[app], user=REQUESTER)
-    await _until(stage, run.id, {What.DELIVERED})
-    path, _ = await make_link(stage.ledger, MANAGER.id, how=How.LOCAL, to=f"{ROOT}/")
+    run = await submit(setup.decisions.ledger, app, MESSAGES[app], user=REQUESTER)
+    await _until(setup, run.id, {What.DELIVERED})
+    path, _ = await make_link(setup.ledger, MANAGER.id, how=How.LOCAL, to=f"{ROOT}/")
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, ended.set)
     try:
         show.print(f"A second request waits for {MANAGER.name}. Their page; the link works once:")
-        show.print(f"{stage.page}{path}", soft_wrap=True)
+        show.print(f"{setup.page}{path}", soft_wrap=True)
         show.print("Ctrl-C ends the demo.")
         await ended.wait()
     finally:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: str | None) -> bool:
-    """Send the manager's replies until one is understood; say whether one was."""
-    show = stage.console
+async def _answer(setup: Setup, approval: Approval, mail: EmailMessage, reply: str | None) -> bool:
+    """Send the manager's replies until one is understood; return whether one was."""
+    show = setup.console
     show.print(Rule("3 · The manager's reply"))
     yes, no = _EXAMPLES.get(approval.origin.app, ("approve", "reject over budget"))
     answered = 0
@@ -252,7 +254,7 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
         if reply is None:
             text = await _ask(show, f"Your reply, for example [b]{yes}[/b] or [b]{no}[/b]: ")
             if text is None:
-                show.print("\nNobody answered. The approval waits on, and the tool has not run.")
+                show.print("\nNobody answered. The approval still waits; the tool has not run.")
                 return False
         else:
             text = reply
@@ -262,12 +264,12 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
             text,
             f"{MANAGER.name} <{MANAGER.email}>",
             host="127.0.0.1",
-            port=stage.inbound,
+            port=setup.inbound,
         )
         answered += 1
-        event = await _until(stage, approval.id, _HEARD, nth=answered)
+        event = await _until(setup, approval.id, _HEARD, nth=answered)
         if event.what in _UNDERSTOOD:
-            by = stage.decisions.directory.get(event.by)
+            by = setup.decisions.directory.get(event.by)
             show.print(
                 f"Recorded: [b]{event.what.value}[/b] by {escape(by.shown if by else event.by)}"
                 + (f", because: {escape(event.why)}" if event.why else "")
@@ -275,7 +277,7 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
             return True
         show.print(f"Nothing was decided: {escape(event.why)}")
         if answered == 1:
-            notice = await stage.mailbox.wait_for(
+            notice = await setup.mailbox.wait_for(
                 lambda one: _to_manager(one) and one["Message-ID"] != mail["Message-ID"],
                 within=_WITHIN,
             )
@@ -289,9 +291,9 @@ async def _answer(stage: Stage, approval: Approval, mail: EmailMessage, reply: s
 
 
 async def _ask(show: Console, prompt: str) -> str | None:
-    """Return a line that is typed at the terminal, or None at its end (Ctrl-D).
+    """Return a line from the terminal, or None at its end (Ctrl-D).
 
-    A thread that reads the terminal could not be interrupted, and Ctrl-C would wait for it.
+    A thread that reads the terminal could not be interrupted, and Ctrl-C would have to wait for it.
     """
     show.print(prompt, end="")
     loop = asyncio.get_running_loop()
@@ -305,17 +307,17 @@ async def _ask(show: Console, prompt: str) -> str | None:
     return line.rstrip("\n") if line else None
 
 
-async def _ended_at_once(stage: Stage, run: Run) -> int:
-    run = await stage.ledger.run(run.id)
+async def _ended_at_once(setup: Setup, run: Run) -> int:
+    run = await setup.ledger.run(run.id)
     said = escape(run.text or run.problem)
-    stage.console.print(f"No approval was needed. Its last message: [b]{said}[/b]")
+    setup.console.print(f"No approval was needed. Its last message: [b]{said}[/b]")
     return 0 if run.text else 1
 
 
-async def _until(stage: Stage, subject: str, wanted: set[What], *, nth: int = 1) -> Event:
+async def _until(setup: Setup, subject: str, wanted: set[What], *, nth: int = 1) -> Event:
     """Return the n-th event of these kinds about an approval or a run."""
     async with asyncio.timeout(_WITHIN):
-        async for event in follow(stage.ledger.store, subject=subject):
+        async for event in follow(setup.ledger.store, subject=subject):
             if event.what in wanted:
                 nth -= 1
                 if nth == 0:
@@ -336,27 +338,27 @@ def _mail_panel(mail: EmailMessage) -> Panel:
     )
 
 
-async def _show_session(stage: Stage, run: Run) -> None:
-    """Show what the agent's session holds: the answer that went in, and the tool's result."""
+async def _show_session(setup: Setup, run: Run) -> None:
+    """Show the answer and the tool's result from the agent's session."""
     answered = False
-    for author, response in await _responses(stage.ledger, run):
+    for author, response in await _responses(setup.ledger, run):
         if author == "user":
             answered = True
-            stage.console.print("The answer in the ADK session:")
-            stage.console.print_json(json.dumps({"function_response": response}))
+            setup.console.print("The answer in the ADK session:")
+            setup.console.print_json(json.dumps({"function_response": response}))
         elif answered:
             result = json.dumps(response.get("response"), ensure_ascii=False)
-            stage.console.print(f"{escape(str(response['name']))}() gave {escape(result)}")
-    journal = stage.folder / "journal.jsonl"
+            setup.console.print(f"{escape(str(response['name']))}() gave {escape(result)}")
+    journal = setup.folder / "journal.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     if lines:
-        stage.console.print(f"The finance department's books: {escape(lines[0])}")
+        setup.console.print(f"The finance department's books: {escape(lines[0])}")
     elif run.app.startswith("finance"):
-        stage.console.print("The finance department's books are empty.")
+        setup.console.print("The finance department's books are empty.")
 
 
 async def _responses(ledger: Ledger, run: Run) -> list[tuple[str, dict[str, Any]]]:
-    """Return author and content of every function response of a session, in their order."""
+    """Return the author and content of each function response of a session, in order."""
     found = await SessionRecords(ledger.store).read(Name(run.app, run.user, run.session))
     events = [json.loads(text) for text in found.events] if found is not None else []
     return [

@@ -1,4 +1,4 @@
-"""A mailbox for development: it takes and keeps all mail, and answers like a mail client."""
+"""A mailbox for development: it accepts and stores all mail, and replies like a mail client."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _ENVELOPE_TO = "X-Envelope-To"
 
 
 class MailNotFound(SignoffError):
-    """The development mailbox holds no such mail."""
+    """The development mailbox does not have this mail."""
 
 
 class DevMailbox:
-    """An SMTP server on loopback that accepts every mail and keeps it.
+    """An SMTP server on loopback that accepts and stores every mail.
 
     Use it inside a running event loop, as an async context manager or by `start` and `stop`.
 
     Args:
-        folder: The Maildir; it is made if need be, and mail that is there stays.
+        folder: The Maildir; it is created if necessary, and existing mail stays.
         host: The address to listen on.
-        port: 0 lets the system choose; `port` then tells which.
+        port: The port; with 0 the system chooses one, which `port` then has.
     """
 
     def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -63,7 +63,7 @@ class DevMailbox:
         return self
 
     async def stop(self) -> None:
-        """Stop listening; what was received stays in the folder."""
+        """Stop listening; received mail stays in the folder."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -72,14 +72,14 @@ class DevMailbox:
     async def wait_for(
         self, predicate: Callable[[EmailMessage], bool], *, within: float | None = None
     ) -> EmailMessage:
-        """Return the first mail, received since the start, that the predicate is true of.
+        """Return the first mail, received since the start, for which the predicate is true.
 
         Args:
-            predicate: Called with each mail, those that are there already included.
+            predicate: Called with each mail, including those that have already arrived.
             within: Seconds to wait; None waits forever.
 
         Raises:
-            TimeoutError: No such mail came in time.
+            TimeoutError: No such mail has arrived in time.
         """
         seen = 0
         async with asyncio.timeout(within), self._arrived:
@@ -93,7 +93,7 @@ class DevMailbox:
     async def handle_DATA(  # noqa: N802 -- aiosmtpd calls it by this name
         self, server: smtp.SMTP, session: smtp.Session, envelope: smtp.Envelope
     ) -> str:
-        """Keep a mail; it is on disk when it is acknowledged."""
+        """Store a mail on disk before it is acknowledged."""
         del server, session
         content = envelope.original_content or b""
         recipients = ", ".join(envelope.rcpt_tos)
@@ -119,13 +119,13 @@ class DevMailbox:
 def parse(content: bytes) -> EmailMessage:
     """Return a mail of the development mailbox, parsed."""
     message = message_from_bytes(content, policy=SMTP)
-    if not isinstance(message, EmailMessage):  # the policy makes one; this is for the type
+    if not isinstance(message, EmailMessage):  # for the type checker: the policy creates one
         raise TypeError(type(message).__name__)
     return message
 
 
 def stored(folder: Path) -> list[tuple[str, EmailMessage]]:
-    """Return number and mail of everything in a Maildir, the oldest first."""
+    """Return the number and the message of each mail in a Maildir, the oldest first."""
     if not folder.is_dir():
         return []
     box = _maildir(folder)
@@ -151,7 +151,7 @@ def find(folder: Path, number: str) -> EmailMessage:
 
 
 def text_of(message: EmailMessage) -> str:
-    """Return what a person reads of a mail: its plain text, or nothing."""
+    """Return the plain text of a mail, which a person reads; "" if it has none."""
     part = message.get_body(preferencelist=("plain",))
     if part is None or part.get_payload() is None:
         return ""
@@ -160,20 +160,20 @@ def text_of(message: EmailMessage) -> str:
 
 
 def recipients_of(message: EmailMessage) -> tuple[str, ...]:
-    """Return whom the envelope named, which is who really got the mail."""
+    """Return the recipients of the envelope, who have actually received the mail."""
     names = str(message[_ENVELOPE_TO] or message["To"] or "")
     return tuple(one.strip() for one in names.split(",") if one.strip())
 
 
 def build_reply(message: EmailMessage, text: str, sender: str) -> EmailMessage:
-    """Write the reply that a mail client would send.
+    """Build the reply that a mail client would send.
 
-    To is the Reply-To, the References grow by one, the subject gets one "Re:", and the original
-    is quoted under a line that says who wrote it and when.
+    To is the Reply-To, the References grow by one, and the subject gets one "Re:". The original is
+    quoted below a line with its author and its time.
 
     Args:
         message: The mail that is answered.
-        text: What the person types above the quotation.
+        text: The text that the person types above the quotation.
         sender: The person's address, with or without a name.
     """
     reply = EmailMessage(policy=SMTP)
@@ -195,8 +195,8 @@ async def send(message: EmailMessage, *, host: str, port: int, recipients: Seque
     """Send a mail by plain SMTP, as a server on the same machine would.
 
     Raises:
-        MailRefused: The server does not take it.
-        MailDeferred: The server cannot be reached, or could not take it now.
+        MailRefused: The server refuses the mail.
+        MailDeferred: The server cannot be reached, or cannot accept the mail now.
     """
     try:
         await aiosmtplib.send(
@@ -226,7 +226,7 @@ async def send(message: EmailMessage, *, host: str, port: int, recipients: Seque
 async def reply(
     message: EmailMessage, text: str, sender: str, *, host: str, port: int
 ) -> EmailMessage:
-    """Build the reply to a mail, send it to where replies are taken in, and return it.
+    """Build the reply to a mail, send it to the gateway, and return it.
 
     Raises:
         MailRefused, MailDeferred: See `send`.
@@ -261,7 +261,7 @@ def _maildir(folder: Path) -> mailbox.Maildir:
 
 
 def _arrival(key: str) -> tuple[int, ...]:
-    # A Maildir name begins with the seconds and holds M<microseconds> and Q<counter>.
+    # A Maildir name begins with the seconds, and contains M<microseconds> and Q<counter>.
     seconds, _, rest = key.partition(".")
     micros = rest.partition("M")[2].partition("P")[0]
     count = rest.partition("Q")[2].partition(".")[0]

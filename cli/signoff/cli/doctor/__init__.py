@@ -1,1 +1,1 @@
-"""What `signoff doctor` looks at."""
+"""The checks of `signoff doctor`."""

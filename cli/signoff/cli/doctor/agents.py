@@ -1,7 +1,16 @@
-"""Do the agents load, and will all of their gates reach somebody?"""
+"""The process that loads agents, and reports the problems of each.
+
+Started as ``python -m signoff.cli.doctor.agents`` by `loading.py`.
+"""
 
 from __future__ import annotations
 
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +21,7 @@ from signoff.worker.frameworks.loading import ADK, Agents, framework_of
 
 
 def of_adk(folder: Path) -> list[str]:
-    """Return the names of the agents that are ADK's.
+    """Return the names of the ADK agents.
 
     Raises:
         ConfigError: There is no such folder.
@@ -21,11 +30,11 @@ def of_adk(folder: Path) -> list[str]:
 
 
 def load_problems(folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]]:
-    """Load every agent of a folder; return what is wrong with each.
+    """Load every agent of a folder; return the problems of each.
 
     Args:
         folder: The folder.
-        code: What code of CX Agent Studio may do, as JSON.
+        code: The settings of [ces] as JSON.
 
     Raises:
         ConfigError: There is no such folder.
@@ -44,7 +53,7 @@ def load_problems(folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]
 
 
 def _adk_problems(folder: Path, code: dict[str, Any], names: list[str]) -> dict[str, list[Problem]]:
-    from google.adk.cli.utils.agent_loader import AgentLoader  # noqa: PLC0415 -- not all need it
+    from google.adk.cli.utils.agent_loader import AgentLoader  # noqa: PLC0415 -- only ADK agents need it
 
     from signoff.worker.adk.inspection import concerns  # noqa: PLC0415
     from signoff.worker.ces import rules  # noqa: PLC0415
@@ -61,3 +70,38 @@ def _adk_problems(folder: Path, code: dict[str, Any], names: list[str]) -> dict[
         else:
             problems[name] = [Problem(f"{name} loads, but {one}", one.broken) for one in found]
     return problems
+
+
+def main() -> None:
+    """Answer one request from standard input."""
+    # Ctrl-C reaches this process too; `signoff doctor` itself reports it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # The process ends after its answer, so collecting garbage would only take time.
+    gc.disable()
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answer:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        remedy = _import_adk()
+        if request := sys.stdin.read():
+            folder, code = json.loads(request)
+            if remedy and of_adk(Path(folder)):
+                json.dump(f"{remedy}; workers need it", answer)
+            else:
+                json.dump(load_problems(Path(folder), code), answer)
+
+
+def _import_adk() -> str:
+    """Import ADK while the parent reads the settings; return a remedy if it is not installed."""
+    try:
+        importlib.import_module("signoff.worker.adk.inspection")
+        importlib.import_module("signoff.worker.ces.rules")
+    except ModuleNotFoundError as error:
+        from signoff.cli.boundary import missing  # noqa: PLC0415 -- only this branch needs typer
+
+        if (remedy := missing(error)) is None:
+            raise
+        return remedy
+    return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The broker that carries the doorbells: whether it is there."""
+"""Checks whether the broker that carries the doorbells can be reached."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def require_broker(celery: Celery, *, tries: int = _TRIES) -> None:
 
     Args:
         celery: The app.
-        tries: How often to try, with growing pauses.
+        tries: The number of attempts, with growing pauses.
 
     Raises:
-        BrokerUnavailable: It did not, after several tries.
+        BrokerUnavailable: It has not answered after all attempts.
     """
 
     def waiting(error: Exception, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What `signoff doctor` looks at, and what it finds."""
+"""The checks of `signoff doctor`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from signoff.broker.heartbeat import alive, states
 from signoff.broker.ledger.change import DEAD
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.ledger.store import Store
-from signoff.broker.server.health import redis_problems
+from signoff.broker.server.health import redis_doubts, redis_problems
 from signoff.broker.timers.lag import Lag, lag
 from signoff.broker.timers.poison import poisoned
 from signoff.channels.custom import added_channels
 from signoff.channels.email.authentication.lookup import Txt
-from signoff.channels.email.imap.check import check as check_mailbox
 from signoff.channels.email.imap.oauth import Tokens
 from signoff.channels.email.inbound.quarantine import KEPT, in_quarantine
 from signoff.channels.email.outbound.smtp import SmtpSender
@@ -36,7 +35,6 @@ from signoff.cli.doctor.finding import Finding
 from signoff.cli.doctor.inbox import about_inbox
 from signoff.cli.doctor.loading import AgentLoading, LoadingFailed
 from signoff.cli.doctor.sessions import about_sessions
-from signoff.core.approvals import deliveries
 from signoff.core.base.errors import (
     ArchiveBroken,
     ConfigError,
@@ -62,21 +60,21 @@ _LEVELS = {
 
 
 def of_errors(errors: ConfigErrors) -> list[Finding]:
-    """Return the findings about settings that cannot be used: nothing else can be looked at."""
+    """Return the findings about invalid settings; without settings, nothing else can be checked."""
     return [Finding("settings", "broken", str(fault)) for fault in errors.faults]
 
 
 async def diagnose(settings: Settings, loading: AgentLoading | None = None) -> list[Finding]:
-    """Look at everything and return what was found; nothing is changed and no mail is sent.
+    """Run all checks and return the findings; nothing is changed and no mail is sent.
 
     Args:
-        settings: What is looked at.
-        loading: The process that loads the agents, where it was started before the settings
-            were read.
+        settings: The settings to check.
+        loading: The process that loads the agents, if it was started before the settings were
+        read.
     """
     ledger = Ledger(Store.open(settings.redis_url, prefix=settings.redis.prefix, size=4))
     try:
-        # At once: each of them waits for somebody else most of the time.
+        # Concurrently: each check mostly waits for another server or process.
         in_redis, imap, dkim, slack, dns, (smtp, broker, sessions), agents = await asyncio.gather(
             _of_ledger(ledger, settings),
             _imap(settings, ledger),
@@ -117,7 +115,10 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
         problems = await redis_problems(ledger)
         for problem in problems:
             yield Finding("redis", "broken", problem)
-        if not problems:
+        doubts = await redis_doubts(ledger)
+        for doubt in doubts:
+            yield Finding("redis", "warning", doubt)
+        if not problems and not doubts:
             yield Finding("redis", "good", f"{url} keeps what it acknowledges")
         living = await alive(ledger)
         for finding in [*_processes(living), *_code(settings, living.get("worker", []))]:
@@ -129,7 +130,7 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
             yield finding
         yield _backlog(await ledger.backlog())
         yield _timers(await lag(ledger))
-        for finding in [*await _archive(ledger, settings), *await _left_lying(ledger)]:
+        for finding in [*await _archive(ledger, settings), *await left_lying(ledger)]:
             yield finding
         if settings.aap.enabled:
             yield await _instances(ledger)
@@ -141,8 +142,8 @@ async def _ledger(ledger: Ledger, settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _instances(ledger: Ledger) -> Finding:
-    """Look whether anybody can ask by the Agent Approval Protocol."""
-    from signoff.channels.aap.instances import everyone  # noqa: PLC0415 -- few serve it
+    """Check whether any agent can use the Agent Approval Protocol."""
+    from signoff.channels.aap.instances import everyone  # noqa: PLC0415 -- few set-ups use it
 
     found = await everyone(ledger)
     if not found:
@@ -152,7 +153,7 @@ async def _instances(ledger: Ledger) -> Finding:
 
 
 async def _seats(ledger: Ledger, settings: Settings) -> Finding:
-    """Look for seats of the policies for which nobody can be asked, now or within a week."""
+    """Find approver seats of the policies that nobody can fill, now or within a week."""
     directory = await People(ledger, settings.everybody).directory()
     found = vacancies(
         settings.policies,
@@ -183,7 +184,7 @@ def _processes(living: dict[str, list[str]]) -> list[Finding]:
 
 
 def _rules(settings: Settings, said: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
-    """Look whether all processes follow the people and policies that are read here."""
+    """Check whether all processes use the people and policies that are read here."""
     for process, state in said.items():
         if problem := state.get("problem"):
             yield Finding("settings", "broken", f"{process}: {problem}")
@@ -196,7 +197,7 @@ def _rules(settings: Settings, said: Mapping[str, Mapping[str, str]]) -> Iterato
 
 
 def _code(settings: Settings, workers: list[str]) -> list[Finding]:
-    """Look whether suspended code can be resumed by every worker there is."""
+    """Check whether every running worker can resume suspended code."""
     machines = sorted({host_of(name) for name in workers})
     if len(machines) < _SEVERAL or settings.ces.key.get_secret_value():
         return []
@@ -220,7 +221,7 @@ def _timers(found: Lag) -> Finding:
 
 
 async def _archive(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Look whether the archive here is the one that the ledger knows."""
+    """Check whether the archive on this machine is the one that the ledger knows."""
     anchor = await read_anchor(ledger)
     if not anchor.sequence:
         return []
@@ -233,8 +234,8 @@ async def _archive(ledger: Ledger, settings: Settings) -> list[Finding]:
     return [Finding("archive", "good", text)]
 
 
-async def _left_lying(ledger: Ledger) -> list[Finding]:
-    """Look for what nobody works on any more: a person has to."""
+async def left_lying(ledger: Ledger) -> list[Finding]:
+    """Find work that no process will continue, so that a person has to act."""
     findings = []
     if dead := await ledger.store.members(DEAD):
         text = f"{len(dead):,} given up after many attempts: the keys {DEAD}:{dead[0]} … say why"
@@ -251,12 +252,7 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
             f"{held[0].problem}. Fix that; `signoff approvals show` says since when"
         )
         findings.append(Finding("approvals", "broken", text))
-    lost = [
-        one
-        for one in await ledger.in_trouble()
-        if one.terms is not None and not deliveries.is_reachable(one)
-    ]
-    if lost:
+    if lost := await ledger.unreachable():
         text = (
             f"{len(lost):,} that nobody can be asked about, {lost[0].id} among them: name somebody "
             "in [default] ask; `signoff approvals show` says what stood in the way"
@@ -268,14 +264,14 @@ async def _left_lying(ledger: Ledger) -> list[Finding]:
 def _broker(settings: Settings) -> Finding:
     url = logs.hide_passwords(settings.broker_url)
     try:
-        require_broker(make_celery(settings.broker_url), tries=1)
+        require_broker(make_celery(settings.broker_url, prefix=settings.redis.prefix), tries=1)
     except (BrokerUnavailable, SignoffError) as error:
         return Finding("broker", "broken", str(error))
     return Finding("broker", "good", f"{url} answers")
 
 
 def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
-    """Load every agent: one that does not load fails every run that is submitted to it."""
+    """Load every agent: if one does not load, every run that is submitted to it fails."""
     if not settings.agents_folder.is_dir():
         text = f"there is no folder {settings.agents_folder} here; workers need it"
         return [Finding("agents", "warning", text)]
@@ -285,7 +281,7 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
     if loading is None:
         with AgentLoading() as started:
             return _agents(settings, started)
-    # A key is a secret of the workers, and nothing that loads reads it.
+    # The key is a secret of the workers, and loading agents does not need it.
     code = settings.ces.model_dump(mode="json", exclude={"key"}, exclude_unset=True)
     try:
         problems = loading.problems(settings.agents_folder, code)
@@ -302,7 +298,7 @@ def _agents(settings: Settings, loading: AgentLoading | None) -> list[Finding]:
 
 
 async def _smtp(settings: Settings, ledger: Ledger) -> Finding:
-    """Connect, negotiate TLS and log in, as sending would, and leave again."""
+    """Connect, negotiate TLS and log in as for sending, and disconnect."""
     email = settings.email
     smtp = email.smtp.model_copy(update={"timeout": min(email.smtp.timeout, _PATIENCE)})
     where = f"{smtp.host}:{smtp.real_port}"
@@ -321,14 +317,16 @@ async def _smtp(settings: Settings, ledger: Ledger) -> Finding:
 
 
 async def _dkim(settings: Settings) -> list[Finding]:
-    """Compare the key that signs our mail with the one in the DNS."""
-    authentication = settings.email.authentication
+    """Compare the key that signs our mail with the key in the DNS."""
+    authentication, dkim = settings.email.authentication, settings.email.dkim
+    if dkim.key is None:
+        return []
+    from signoff.channels.email.outbound.dkim import Signer  # noqa: PLC0415 -- cryptography
+
     try:
-        signer = settings.email.dkim.signer()
+        signer = Signer(dkim, dkim.key)
     except ConfigError as error:
         return [Finding("dkim", "broken", str(error))]
-    if signer is None:
-        return []
     txt = Txt(authentication.nameservers, timeout=authentication.timeout)
     problem = await signer.problem(txt)
     if problem is None:
@@ -338,10 +336,14 @@ async def _dkim(settings: Settings) -> list[Finding]:
 
 
 async def _imap(settings: Settings, ledger: Ledger) -> list[Finding]:
-    """Get a token where one is needed, log in and open the folder, as reading would."""
+    """Get a token if one is needed, log in, and open the folder, as for reading."""
     imap = settings.email.imap
     if imap is None:
         return []
+    from signoff.channels.email.imap.check import (  # noqa: PLC0415 -- only with a mailbox
+        check as check_mailbox,
+    )
+
     imap = imap.model_copy(update={"timeout": min(imap.timeout, _PATIENCE)})
     try:
         return [Finding("imap", "good", await check_mailbox(imap, ledger))]
@@ -351,7 +353,7 @@ async def _imap(settings: Settings, ledger: Ledger) -> list[Finding]:
 
 
 def _proof(settings: Settings) -> list[Finding]:
-    """Say what an answer by mail must prove, and what this set-up can and cannot prove."""
+    """Report what answers by mail must prove, and what this set-up can and cannot verify."""
     email = settings.email
     required = email.required
     levels = list(EmailProof)
@@ -366,7 +368,7 @@ def _proof(settings: Settings) -> list[Finding]:
     return [
         Finding("email", "warning" if required is EmailProof.TOKEN else "good", text),
         Finding("email proof", "good", _means(email)),
-        Finding("email proof", "good", _paths(email)),
+        Finding("email proof", "good", answer_paths(email)),
     ]
 
 
@@ -390,7 +392,8 @@ def _means(email: EmailSettings) -> str:
     )
 
 
-def _paths(email: EmailSettings) -> str:
+def answer_paths(email: EmailSettings) -> str:
+    """Describe how answers by mail come in."""
     inbound, ways = email.inbound, []
     if inbound.listen:
         secured = ", with STARTTLS" if inbound.certificate else ""
@@ -406,7 +409,7 @@ def _paths(email: EmailSettings) -> str:
 
 
 async def _dns(settings: Settings) -> list[Finding]:
-    """Ask the DNS once about each domain of the people: without it no signature can be verified."""
+    """Query the DNS once for each domain of the people: verifying signatures needs it."""
     email = settings.email
     if not email.verifies_dkim:
         return []
@@ -430,7 +433,7 @@ async def _dns(settings: Settings) -> list[Finding]:
 
 
 def own_channels(settings: Settings) -> list[Finding]:
-    """Return whether each channel of one's own can be made."""
+    """Return findings about custom channels: whether each can be created."""
     findings = []
     for name, table in settings.channels.items():
         try:

@@ -1,4 +1,4 @@
-"""What `signoff doctor` finds."""
+"""The findings of `signoff doctor`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Level = Literal["good", "warning", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        about: What.
-        level: How it is.
-        text: In words, with what to do where something is wrong.
+        about: What was checked.
+        level: Whether it works.
+        text: The result as text, with the remedy if something is wrong.
     """
 
     about: str
@@ -23,5 +23,5 @@ class Finding:
     text: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the finding as JSON."""
         return asdict(self)

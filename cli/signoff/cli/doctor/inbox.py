@@ -1,17 +1,16 @@
-"""What `signoff doctor` looks at of the inbox page."""
+"""The checks of `signoff doctor` for the inbox page."""
 
 from __future__ import annotations
 
 from signoff.broker.ledger.ledger import Ledger
 from signoff.channels.inbox.auth.factors import enrolled
-from signoff.channels.inbox.auth.oidc import OpenId, SignInError
 from signoff.cli.config.settings import Settings
 from signoff.cli.doctor.finding import Finding
 from signoff.core.directory.queues import QUEUE
 
 
 async def about_inbox(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Look at the second factors, and at the sign-in of the company.
+    """Check the second factors and the OpenID Connect provider.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -20,12 +19,12 @@ async def about_inbox(ledger: Ledger, settings: Settings) -> list[Finding]:
 
 
 async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Look for people who may have to take a second step and cannot."""
+    """Find people who may need a second factor and are not enrolled."""
     if not settings.inbox.url:
         return []
     directory = settings.everybody
     rules = [one for one in (*settings.policies, settings.default) if one.second_step]
-    # The default is asked where a policy leaves nobody, under the second step of that policy.
+    # If nobody of a policy can be asked, the default's people need that policy's second step.
     asked = [ref for one in rules for ref in one.references] + [*settings.default.ask] * bool(rules)
     queues = {QUEUE + name: queue.members for name, queue in directory.queues.items()}
     named = dict.fromkeys(one for ref in asked for one in queues.get(ref, (ref,)))
@@ -41,9 +40,14 @@ async def second_factors(ledger: Ledger, settings: Settings) -> list[Finding]:
 
 
 async def openid(ledger: Ledger, settings: Settings) -> list[Finding]:
-    """Ask the sign-in of the company how it is reached."""
+    """Read the configuration of the OpenID Connect provider."""
     if settings.inbox.oidc is None:
         return []
+    from signoff.channels.inbox.auth.oidc import (  # noqa: PLC0415 -- few set-ups use it
+        OpenId,
+        SignInError,
+    )
+
     company = OpenId(ledger, settings.inbox.oidc, settings.inbox.url)
     try:
         await company.known()

@@ -1,8 +1,7 @@
-"""Agents are loaded by a process of its own: the framework takes longer than all other checks."""
+"""Loads agents in a separate process, because importing the framework takes longest."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 
 class Problem(NamedTuple):
-    """What is wrong with an agent, and whether it fails rather than works with a catch."""
+    """A problem with an agent; `broken` if the agent fails, else a limitation."""
 
     text: str
     broken: bool
@@ -22,7 +21,7 @@ class LoadingFailed(Exception):
     """The agents cannot be loaded here; the message says why.
 
     Attributes:
-        broken: Whether an agent has failed; otherwise the framework is not installed.
+        broken: True if an agent has failed; False if the framework is not installed.
     """
 
     def __init__(self, message: str, *, broken: bool) -> None:
@@ -31,15 +30,15 @@ class LoadingFailed(Exception):
 
 
 class AgentLoading:
-    """A process that imports the framework at once, and loads agents when it is told which.
+    """A process that imports the framework immediately, and loads agents on request.
 
-    What agents print while they load goes to standard error.
+    Output of the agents while they load goes to standard error.
     """
 
     def __init__(self) -> None:
-        # Without the working directory in front: agents find what a worker finds.
-        self._process = subprocess.Popen(  # noqa: S603 -- this very package
-            [sys.executable, "-P", "-m", __name__],
+        # -P keeps the working directory out of sys.path, so agents import the same as in a worker.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "signoff.cli.doctor.agents"],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -54,11 +53,11 @@ class AgentLoading:
         self._process.communicate()
 
     def problems(self, folder: Path, code: dict[str, Any]) -> dict[str, list[Problem]]:
-        """Load every agent of a folder; return what is wrong with each. It can be called once.
+        """Load every agent of a folder and return the problems of each. Call this only once.
 
         Args:
             folder: The folder.
-            code: The settings of [ces] that say what code may do, as JSON.
+            code: The settings of [ces] as JSON.
 
         Raises:
             LoadingFailed: The framework is not installed, or an agent has ended the process.
@@ -72,36 +71,3 @@ class AgentLoading:
         if isinstance(answer, str):
             raise LoadingFailed(answer, broken=False)
         return {name: [Problem(*one) for one in found] for name, found in answer.items()}
-
-
-def main() -> None:
-    """Answer one request on standard input."""
-    with os.fdopen(os.dup(sys.stdout.fileno()), "w") as answer:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        remedy = _import_adk()
-        if request := sys.stdin.read():
-            from signoff.cli.doctor.agents import load_problems, of_adk  # noqa: PLC0415 -- slow
-
-            folder, code = json.loads(request)
-            if remedy and of_adk(Path(folder)):
-                json.dump(f"{remedy}; workers need it", answer)
-            else:
-                json.dump(load_problems(Path(folder), code), answer)
-
-
-def _import_adk() -> str:
-    """Import ADK, while the settings are read; return what to do where it is not installed."""
-    try:
-        importlib.import_module("signoff.worker.adk.inspection")
-        importlib.import_module("signoff.worker.ces.rules")
-    except ModuleNotFoundError as error:
-        from signoff.cli.boundary import missing  # noqa: PLC0415 -- nothing else needs typer
-
-        if (remedy := missing(error)) is None:
-            raise
-        return remedy
-    return ""
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Whether ADK's sessions can be kept: workers and the gateway's ADK API need them."""
+"""Checks the store of ADK's sessions, which workers and the gateway's ADK API need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE: Final = 10.0
 
 
 async def about_sessions(settings: Settings) -> Finding:
-    """Open the store of ADK's sessions, and leave it as it is."""
+    """Open the store of ADK's sessions; nothing is changed."""
     url = settings.sessions_url
     if not url:
         return Finding(_ABOUT, "good", "they are in the ledger's Redis")
@@ -42,7 +42,7 @@ async def about_sessions(settings: Settings) -> Finding:
     except ModuleNotFoundError as error:
         text = missing(error) or f"{shown} needs a package: pip install {error.name}"
         return Finding(_ABOUT, "broken", text)
-    except Exception as error:  # noqa: BLE001 -- each driver has errors of its own
+    except Exception as error:  # noqa: BLE001 -- each driver has its own errors
         why = logs.hide_passwords(str(error)).partition("\n")[0] or type(error).__name__
         return Finding(_ABOUT, "broken", f"{shown} cannot be used: {why}. {remedy}")
     return Finding(_ABOUT, "good", f"{shown} can be used")
@@ -61,14 +61,14 @@ def _sqlite(file: Path) -> None:
 
 
 async def _redis(url: str) -> None:
-    import redis.asyncio  # noqa: PLC0415 -- only where sessions are there
+    import redis.asyncio  # noqa: PLC0415 -- only for sessions in Redis
 
     async with redis.asyncio.Redis.from_url(url) as client:
         await client.ping()
 
 
 async def _sql(url: str) -> None:
-    from sqlalchemy import text  # noqa: PLC0415 -- google-adk's
+    from sqlalchemy import text  # noqa: PLC0415 -- google-adk installs it
     from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415
 
     engine = create_async_engine(url)

@@ -1,13 +1,13 @@
-"""What other settings would change for what is pending; nothing is changed by asking."""
+"""Compares the frozen terms of pending approvals with other settings; nothing is changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeGuard
+from typing import Final, TypeGuard
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from signoff.channels.forecast import Rulebook, call_facts
 from signoff.core.approvals.approval import Approval
@@ -20,12 +20,12 @@ from signoff.core.routing.selection import choose, owners_of, terms_for
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of the frozen terms that would be another one.
+    """A field of the frozen terms that would have another value.
 
     Attributes:
-        field: Which; ``levels[1].within`` of a level.
-        frozen: What rules the approval to its end.
-        new: What would rule it if it were asked about now; None where there is no such field.
+        field: The path of the field, such as ``levels[1].within``.
+        frozen: The value that applies to the approval until its end.
+        new: The value that would apply if the call were asked about now; None without such a field.
     """
 
     field: str
@@ -35,12 +35,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A pending approval whose terms would be others.
+    """A pending approval whose terms would differ.
 
     Attributes:
         approval: The approval.
-        differences: Field by field; at least one.
-        notes: What stood in the way of choosing, in words.
+        differences: The fields that differ; at least one.
+        notes: Why the preferred policy or approvers could not be chosen, in words.
     """
 
     approval: Approval
@@ -51,20 +51,23 @@ class Changed:
 def differences(
     pending: Iterable[Approval], rules: Rulebook, directory: Directory
 ) -> list[Changed]:
-    """Return the pending approvals whose terms would be others under these settings.
+    """Return the pending approvals whose terms would differ under these settings.
 
-    What has not been routed yet is left out: the settings that the channels run with rule it then.
+    Approvals that are not routed yet are left out: the channels route them by their own settings.
 
     Args:
-        pending: The approvals that wait.
+        pending: The pending approvals.
         rules: The settings.
-        directory: The people of these settings, with the absences that were set since.
+        directory: The people of these settings, with the current absences.
     """
-    return [found for one in pending if (found := _changed(one, rules, directory)) is not None]
+    known: _Known = {}
+    return [found for one in pending if (found := _changed(one, rules, directory, known))]
 
 
 class _Ruled(BaseModel):
-    """What is looked at of each record: who is asked, and who has voted, is most of it."""
+    """The part of a record that is compared; the rest, such as votes, is most of the record."""
+
+    model_config = ConfigDict(defer_build=True)
 
     origin: Origin
     call: ToolCall
@@ -73,9 +76,9 @@ class _Ruled(BaseModel):
 
 
 def may_differ(record: str, rules: Rulebook, directory: Directory) -> bool:
-    """Say whether the terms of a record may be others under these settings.
+    """Return whether the terms of a record may differ under these settings.
 
-    Of thousands that wait most keep their terms, which is seen without reading the whole record.
+    Most of the pending approvals keep their terms, and seeing that needs only a part of the record.
 
     Args:
         record: An approval as the ledger has it.
@@ -94,37 +97,52 @@ def may_differ(record: str, rules: Rulebook, directory: Directory) -> bool:
 def _same(
     frozen: Terms, facts: Facts, rules: Rulebook, directory: Directory, now: datetime
 ) -> bool:
-    """Say whether a call would have these terms, where that is plain at once."""
+    """Return whether a call would certainly have these terms."""
     barred = owners_of(rules.owners, facts)
-    return terms_for(rules.policies, directory, facts, now=now, barred=barred) == frozen
+    new = terms_for(rules.policies, directory, facts, now=now, barred=barred)
+    # A changed condition that still matches changes only the version.
+    return new is not None and all(getattr(new, one) == getattr(frozen, one) for one in _COMPARED)
 
 
-def _changed(approval: Approval, rules: Rulebook, directory: Directory) -> Changed | None:
+_Known = dict[tuple[str, str], tuple[Difference, ...]]
+"""Differences by the JSON of both terms: thousands of approvals share the same terms."""
+
+_COMPARED: Final = tuple(name for name in Terms.model_fields if name != "version")
+
+
+def _changed(
+    approval: Approval, rules: Rulebook, directory: Directory, differing: _Known
+) -> Changed | None:
     frozen = approval.terms
     if frozen is None:
         return None
     known, barred = approval.facts, owners_of(rules.owners, approval.facts)
     now = approval.opened_at
-    if _same(frozen, known, rules, directory, now):
-        return None
     choice = choose(rules.policies, rules.default, directory, known, now=now, barred=barred)
     new, notes = choice.terms, choice.notes
     if frozen.policy != new.policy and any(one.problem or one.away for one in approval.asked):
-        # It went on to the default because nobody of its policy could be reached.
+        # The default was asked because nobody of the policy could be reached.
         default = rules.default.terms(known)
         new, notes = (default, ()) if default.policy == frozen.policy else (new, notes)
     if frozen.second_step:
         new = new.model_copy(update={"second_step": True})
+    both = frozen.model_dump_json(), new.model_dump_json()
+    if (found := differing.get(both)) is None:
+        found = differing[both] = _between(frozen, new)
+    return Changed(approval, found, notes) if found else None
+
+
+def _between(frozen: Terms, new: Terms) -> tuple[Difference, ...]:
     found = tuple(_compare("", _plain(frozen), _plain(new)))
     if len(frozen.ladder) == len(new.ladder) == 1:
         found = tuple(
             Difference(one.field.removeprefix("levels[0]."), one.frozen, one.new) for one in found
         )
-    return Changed(approval, found, notes) if found else None
+    return found
 
 
 def _plain(terms: Terms) -> dict[str, JsonValue]:
-    """Return terms with their levels spelled out, whichever way the settings have them."""
+    """Return terms as JSON with explicit levels, however the settings write them."""
     plain: dict[str, JsonValue] = terms.model_dump(
         mode="json", exclude={"version", "ask", "levels", *Asking.model_fields}
     )
@@ -132,7 +150,7 @@ def _plain(terms: Terms) -> dict[str, JsonValue]:
 
 
 def _compare(at: str, frozen: JsonValue, new: JsonValue) -> Iterable[Difference]:
-    """Yield what differs, as deep as both have the same shape."""
+    """Yield the differences, as deep as both values have the same shape."""
     if frozen == new:
         return
     if isinstance(frozen, dict) and isinstance(new, dict):

@@ -1,4 +1,4 @@
-"""From a decided approval to what ADK and the model are told."""
+"""Builds the responses for ADK and the model from decided approvals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from signoff.worker.refusals import input_value
 def answer_part(approval: Approval) -> types.Part:
     """Return the FunctionResponse that answers a confirmation, of a tool or of a node.
 
-    ADK reads the response into `ToolConfirmation`, which refuses extra keys and takes "yes" for
-    true: so it is exactly ``{"confirmed": bool, "payload": ...}``, nothing more, nothing lax.
+    ADK parses the response as `ToolConfirmation`, which refuses extra keys and accepts "yes" as
+    true. So the response is exactly ``{"confirmed": bool, "payload": ...}``, with a real boolean.
     """
     confirmed = approval.state is State.APPROVED
     payload = approval.decision.payload if confirmed and approval.decision else None
@@ -47,7 +47,7 @@ def request_part(
     """Return the FunctionResponse that answers a request for input, or ends a long-running call.
 
     Raises:
-        InputRefused: It was not answered, and there is no way to say no to it.
+        InputRefused: The request was not answered, and it has no form of refusal.
         ConditionError: The expression that gives the result of the tool cannot be evaluated.
     """
     if is_node(approval):
@@ -67,8 +67,8 @@ def request_part(
 def wrapped(value: JsonValue) -> dict[str, Any]:
     """Wrap the answer to a request for input so that ADK unwraps it to the very same value.
 
-    It takes a dictionary as it is, unwraps ``{"result": …}``, and reads a text in there as JSON
-    where it can: "0042" would become 42 (google.adk.workflow.utils._rehydration_utils).
+    ADK keeps a dictionary unchanged, unwraps ``{"result": …}``, and parses text in it as JSON if it
+    can: "0042" would become 42 (google.adk.workflow.utils._rehydration_utils).
     """
     if isinstance(value, dict):
         return {"result": value} if set(value) == {"result"} else value

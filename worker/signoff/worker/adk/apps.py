@@ -1,4 +1,4 @@
-"""The agents: loaded from the folders that `adk web` uses, unmodified, each with its runner."""
+"""Loads agents, unmodified, from the folders that `adk web` uses, and creates their runners."""
 
 from __future__ import annotations
 
@@ -28,41 +28,52 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from signoff.broker.ledger.store import Store
 from signoff.core.base.errors import AppNotFound, ConfigError
 from signoff.worker.adk.inspection import concerns, is_resumable
-from signoff.worker.adk.sessions.database import POSTGRES, TextSessionService
 from signoff.worker.adk.sessions.ledger import LedgerSessionService
-from signoff.worker.adk.sessions.redis import SCHEMES, LastingRedisSessionService
-from signoff.worker.adk.sessions.sqlite import PatientSqliteSessionService
 from signoff.worker.agent_folders import app_names, load_problem
 
 log = structlog.get_logger(__name__)
 
+_SQLITE: Final = "sqlite:///"
+_REDIS: Final = ("redis://", "rediss://", "unix://")
+_POSTGRES: Final = "postgresql"
 _A2A: Final = "google.adk.agents.remote_a2a_agent"
 _FOLDERS: Final[set[str]] = set()
-"""From where this process has imported agents."""
+"""The folders from which this process has imported agents."""
 
 
 def session_service(url: str, folder: Path, store: Store | None = None) -> BaseSessionService:
     """Return ADK's session service for a URL, as `adk api_server --session_service_uri` does.
 
-    SQLite and Redis get services of our own, for many runs at once, and PostgreSQL one that keeps
-    every text.
+    SQLite and Redis use our own services, which support many concurrent runs; PostgreSQL uses our
+    own service, which can store every text.
 
     Args:
         url: The URL; "" for the ledger's Redis.
         folder: The folder of the agents.
-        store: The ledger's, which the URL "" needs.
+        store: The store of the ledger, which the URL "" needs.
 
     Raises:
         ConfigError: ADK does not take this URL.
     """
     if not url and store is not None:
         return LedgerSessionService(store)
+    # Each is imported only when needed: SQLAlchemy alone takes a sixth of a worker's start.
     try:
-        if url.startswith("sqlite:///"):
-            return PatientSqliteSessionService(Path(url.removeprefix("sqlite:///")))
-        if url.startswith(SCHEMES):
+        if url.startswith(_SQLITE):
+            from signoff.worker.adk.sessions.sqlite import (  # noqa: PLC0415
+                PatientSqliteSessionService,
+            )
+
+            return PatientSqliteSessionService(Path(url.removeprefix(_SQLITE)))
+        if url.startswith(_REDIS):
+            from signoff.worker.adk.sessions.redis import (  # noqa: PLC0415
+                LastingRedisSessionService,
+            )
+
             return LastingRedisSessionService(url)
-        if url.startswith(POSTGRES):
+        if url.startswith(_POSTGRES):
+            from signoff.worker.adk.sessions.database import TextSessionService  # noqa: PLC0415
+
             return TextSessionService(url)
         return create_session_service_from_options(base_dir=folder, session_service_uri=url)
     except (ValueError, ImportError, OSError, RuntimeError, sqlite3.Error) as error:
@@ -93,13 +104,13 @@ def artifact_service(url: str, folder: Path) -> BaseArtifactService:
 
 
 class Apps:
-    """Runners by app name, made when they are first needed.
+    """Runners by app name, created when they are first needed.
 
     Args:
         folder: The folder of the agents' folders.
         sessions: Shared by all runners.
-        artifacts: Shared by all runners too; those of this process where not given.
-        plugin: Makes the plugin that each runner gets on top of the app's own.
+        artifacts: Shared by all runners too; by default artifacts in the memory of this process.
+        plugin: Creates the plugin that each runner gets in addition to the app's own plugins.
     """
 
     def __init__(
@@ -130,7 +141,7 @@ class Apps:
         return self._runners[name]
 
     def plain_runner(self, name: str) -> Runner:
-        """Return a runner of an app that takes it for one that is not resumable.
+        """Return a runner that treats an app as not resumable.
 
         Raises:
             AppNotFound: As `runner`.
@@ -143,9 +154,9 @@ class Apps:
         return self._plain[name]
 
     def look_over(self, names: Sequence[str]) -> None:
-        """Load agents and log what will not work in them; a broken one does not stop the others.
+        """Load agents, and log their problems; a broken agent does not stop the others.
 
-        Its runs fail, each with the words that are logged here.
+        The runs of a broken agent fail with the message that is logged here.
         """
         for name in names:
             try:
@@ -153,7 +164,7 @@ class Apps:
                 for one in concerns(runner.app or runner.agent):
                     log.warning("agent.concern", app=name, problem=str(one), broken=one.broken)
             except AppNotFound as error:
-                log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- says all
+                log.error("agent.broken", app=name, problem=str(error))  # noqa: TRY400 -- the message says everything
 
     def _make(self, name: str) -> Runner:
         if name not in app_names(self.folder):
@@ -164,7 +175,7 @@ class Apps:
         self._claim_module(name)
         try:
             loaded = self._loader.load_agent(name)
-        # What an agent ends while it is imported is not this process.
+        # An agent that exits while it is imported must not end this process.
         except (Exception, SystemExit) as error:
             raise AppNotFound(
                 f"The agent {name!r} in {self.folder} does not load: "
@@ -173,14 +184,14 @@ class Apps:
         return self._runner_of(name, self._with_plugin(name, loaded))
 
     def _claim_module(self, name: str) -> None:
-        """Let the name mean the agent of this folder: ADK imports agents by their names alone.
+        """Make sure that ADK imports the agent of this folder: it imports agents by name alone.
 
         Raises:
             AppNotFound: Another module has this name.
         """
         folder = self._loader.agents_dir
         for one in app_names(self.folder):
-            # Agents import each other, so what others have left may be any of them.
+            # Agents import each other, so modules of other folders may be any of them.
             if {str(place.parent) for place in _places(one)} & (_FOLDERS - {folder}):
                 self._loader.remove_agent_from_cache(one)
         own = Path(folder, name).resolve()
@@ -203,7 +214,7 @@ class Apps:
 
     def _with_plugin(self, name: str, loaded: App | BaseAgent) -> App:
         if isinstance(loaded, App):
-            # A copy: the user's object is not ours to change.
+            # A copy, because we must not change the user's object.
             return loaded.model_copy(update={"plugins": [*loaded.plugins, self._plugin()]})
         return App(
             name=name,
@@ -214,7 +225,7 @@ class Apps:
 
     async def close(self) -> None:
         """Close the runners and the session service."""
-        # The plain ones share the agents of the others, and all that there is to close.
+        # The non-resumable runners share agents, and everything to close, with the others.
         for runner in self._runners.values():
             await runner.close()
         close = getattr(self.sessions, "close", None)
@@ -223,25 +234,25 @@ class Apps:
 
 
 def _places(package: str) -> list[Path]:
-    """Return the folders of a package that is imported."""
+    """Return the folders of an imported package."""
     return [Path(one) for one in getattr(sys.modules.get(package), "__path__", ())]
 
 
 def _settle_optional_imports() -> None:
-    """Let ADK find out at once what is not installed.
+    """Let ADK's imports of missing packages fail immediately.
 
-    It imports the agents of A2A for each node of each turn
-    (google.adk.workflow.utils._workflow_graph_utils), and Python tries anew what has failed: 1.6 ms
-    each time. An entry None says that there is no such module.
+    ADK imports the agents of A2A for each node of each turn
+    (google.adk.workflow.utils._workflow_graph_utils), and Python retries failed imports: 1.6 ms
+    each time. If `sys.modules` has None for a module, its import fails immediately.
     """
     try:
         importlib.import_module(_A2A)
     except ImportError:
-        sys.modules[_A2A] = None  # type: ignore[assignment] # Python's own way to say so
+        sys.modules[_A2A] = None  # type: ignore[assignment] # documented by Python
 
 
 def _resumable() -> ResumabilityConfig:
-    """Return the setting by which ADK writes checkpoints, without its warning that it is new."""
+    """Return the setting that lets ADK write checkpoints, without the warning that it is new."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ResumabilityConfig(is_resumable=True)
@@ -250,7 +261,7 @@ def _resumable() -> ResumabilityConfig:
 def open_apps(
     folder: Path, sessions: BaseSessionService, artifacts: str, plugin: Callable[[], BasePlugin]
 ) -> Apps:
-    """Return the apps of a folder, with their sessions, and the artifacts behind a URL.
+    """Return the apps of a folder, with their sessions, and the artifacts of a URL.
 
     Raises:
         ConfigError: ADK does not take the URL.

@@ -1,23 +1,24 @@
 """Agents that run other agents: when their turn is over, and what ADK leaves undone in them.
 
-An event that ADK calls final (`Event.is_final_response`) is not the end of a turn: it may be a
-checkpoint without a word, or the last word of an inner agent. Who runs whom tells:
+An event that ADK calls final (`Event.is_final_response`) does not always end a turn: it may be a
+checkpoint without text, or the last message of an inner agent. It depends on the kind of agent:
 
 - A `SequentialAgent`, `LoopAgent` or `ParallelAgent` of a resumable app writes checkpoints, and the
-  last one says ``end_of_agent``. ADK takes such a root up where it was.
-- In an app that is not resumable it writes nothing, and ADK cannot take it up. After a confirmation
-  ADK runs the agent that asked, and nothing behind it (google.adk.agents._agent_router).
-- A user's own `BaseAgent` is entered from its beginning, unless it writes checkpoints itself.
+  last one has ``end_of_agent``. ADK resumes such a root where it was.
+- In an app that is not resumable it writes none, and ADK cannot resume it. After a confirmation
+  ADK runs the agent that asked, and nothing after it (google.adk.agents._agent_router).
+- A custom `BaseAgent` starts from its beginning, unless it writes checkpoints itself.
 - Between an LLM agent and the agents it transfers to, the turn is over when one of them has spoken.
-- A workflow may always be run again, and does what is left.
+- A workflow can always be run again, and does the remaining work.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -26,48 +27,61 @@ from google.adk.agents.parallel_agent import ParallelAgent
 from google.adk.agents.sequential_agent import SequentialAgent
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
-from google.adk.workflow import BaseNode, Workflow
+from google.adk.workflow import BaseNode
+
+if TYPE_CHECKING:
+    from google.adk.workflow import Workflow
 
 _ADKS_OWN: Final = (SequentialAgent, LoopAgent, ParallelAgent)
 
 
 class Remainder(Enum):
-    """What is left of a turn that a worker did not finish."""
+    """The remainder of a turn that a worker did not finish."""
 
     NOTHING = auto()
-    """The turn is over: it pauses, or its root has come to its end."""
+    """The turn is over: it has paused, or its root has ended."""
     RESUMABLE = auto()
-    """ADK does the rest when it is run again."""
+    """ADK does the remaining work when the agent is run again."""
     LOST = auto()
-    """There may be a rest, and ADK cannot do it."""
+    """There may be remaining work, and ADK cannot do it."""
+
+
+def is_workflow(node: object) -> TypeGuard[Workflow]:
+    """Return whether a node is a workflow of ADK.
+
+    The module of workflows is slow to import, because it imports web frameworks. If it is not
+    imported yet, no node can be a workflow.
+    """
+    module = sys.modules.get("google.adk.workflow._workflow")
+    return module is not None and isinstance(node, module.Workflow)
 
 
 def is_composite(root: BaseNode) -> bool:
-    """Return whether this is one of ADK's own agents that run others in an order of their own."""
+    """Return whether this is an agent of ADK that runs other agents in an order of its own."""
     return isinstance(root, _ADKS_OWN)
 
 
 def has_order(root: BaseNode) -> bool:
-    """Return whether agents in there run others in an order of their own."""
+    """Return whether an agent in this tree runs other agents in an order of its own."""
     return any(not isinstance(one, LlmAgent) for top in _agents(root) for one in _tree(top))
 
 
 def remainder(
     root: BaseNode, events: Sequence[Event], *, paused: bool, resumable: bool
 ) -> Remainder:
-    """Return what is left of a turn.
+    """Return the remainder of a turn.
 
     Args:
         root: The root agent.
-        events: Those of the invocation.
-        paused: Whether it waits for somebody.
-        resumable: Whether the app is.
+        events: The events of the invocation.
+        paused: Whether the turn waits for somebody.
+        resumable: Whether the app is resumable.
     """
     if not any(event.author != "user" for event in events):
         return Remainder.RESUMABLE
     at_work = _at_work(root, events)
     if not isinstance(root, BaseAgent) and not all(_has_ended(one, events) for one in at_work):
-        # A workflow takes such a node for done as soon as it has said anything.
+        # A workflow considers such a node done as soon as it has said anything.
         return Remainder.LOST
     if not isinstance(root, BaseAgent) or not at_work:
         spoken = isinstance(root, LlmAgent) and ends_with_word(events)
@@ -82,14 +96,14 @@ def remainder(
 
 
 def reopened(root: BaseNode, events: Sequence[Event]) -> list[Event]:
-    """Return checkpoints without which agents would be passed over in the next round of a loop.
+    """Return the checkpoints without which a loop would skip agents in its next round.
 
-    ADK forgets at each round which agents have ended, and writes nothing of it: taken up in a later
-    round, a `ParallelAgent` finds that its agents have ended, and runs none of them.
+    In each round ADK forgets which agents have ended, but does not record that. If a later round is
+    resumed, a `ParallelAgent` finds that its agents have ended, and does not run them.
 
     Args:
         root: The root agent of a resumable app.
-        events: Those of the invocation.
+        events: The events of the invocation.
     """
     found = []
     for side in (one for top in _agents(root) for one in _tree(top)):
@@ -136,14 +150,14 @@ def ends_with_word(events: Sequence[Event]) -> bool:
 
 
 def is_checkpoint(event: Event) -> bool:
-    """Return whether an agent of a resumable app says how far it is, or that it has ended."""
+    """Return whether an event is a checkpoint of a resumable app's agent, or says it has ended."""
     return event.actions.agent_state is not None or bool(event.actions.end_of_agent)
 
 
 def calls_others(event: Event) -> bool:
     """Return whether an event calls tools that are not long-running: no turn ends with it.
 
-    ADK calls an event final that has a long-running call, whatever else the model has called.
+    ADK calls an event with a long-running call final, even if the model has made other calls too.
     """
     long_running = event.long_running_tool_ids or ()
     return any(call.id not in long_running for call in event.get_function_calls())
@@ -152,11 +166,11 @@ def calls_others(event: Event) -> bool:
 def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
     """Return the agents of a workflow whose last step is a tool call that has no result.
 
-    In a resumable app ADK takes such a node for done and goes on behind it.
+    In a resumable app ADK considers such a node done and continues after it.
 
     Args:
         root: The root agent.
-        events: Those of the invocation.
+        events: The events of the invocation.
     """
     if isinstance(root, BaseAgent):
         return []
@@ -174,7 +188,7 @@ def cut_off(root: BaseNode, events: Sequence[Event]) -> list[str]:
 
 
 def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
-    """Yield the LLM agents that the root, or its nodes, have as sub-agents, or are."""
+    """Yield the LLM agents among the root, its nodes and their sub-agents."""
     for top in _agents(root):
         for one in _tree(top):
             if isinstance(one, LlmAgent):
@@ -182,7 +196,7 @@ def llm_agents(root: BaseNode) -> Iterator[LlmAgent]:
 
 
 def unheard_because(root: BaseNode, agent: str) -> str:
-    """Say why an agent never hears the answer to what it asks; "" where it does.
+    """Return why an agent never receives the answer to its question; "" if it does.
 
     Args:
         root: The root agent.
@@ -199,12 +213,12 @@ def unheard_because(root: BaseNode, agent: str) -> str:
 
 
 def undone(root: BaseNode, asked: Iterable[str], *, resumable: bool) -> str:
-    """Say what ADK does not do any more once agents have got their answers; "" for nothing.
+    """Return what ADK no longer runs once agents have got their answers; "" if it runs everything.
 
     Args:
         root: The root agent.
         asked: The names of the agents that have asked.
-        resumable: Whether the app is.
+        resumable: Whether the app is resumable.
     """
     if resumable and is_composite(root):
         return ""
@@ -231,11 +245,11 @@ def _behind(outside: BaseAgent, inside: BaseAgent) -> list[str]:
 
 
 def _agents(root: BaseNode) -> list[BaseAgent]:
-    """Return the agents that are no sub-agents of others: the root, or the nodes of a workflow."""
+    """Return the agents that are not sub-agents: the root, or the nodes of a workflow."""
     if isinstance(root, BaseAgent):
         return [root]
     nodes = [getattr(root, "_node", None)]
-    if isinstance(root, Workflow) and root.graph is not None:
+    if is_workflow(root) and root.graph is not None:
         nodes += root.graph.nodes
     return [one for node in nodes if isinstance(node, BaseNode) for one in _agents(node)]
 
@@ -254,13 +268,13 @@ def _ancestors(agent: BaseAgent) -> Iterator[BaseAgent]:
 
 
 def _path(root: BaseNode, name: str) -> list[BaseAgent]:
-    """Return the agents from the outermost to the one of this name; none where there is none."""
+    """Return the agents from the outermost to the one with this name; empty if it is missing."""
     agent = next((one for top in _agents(root) if (one := top.find_agent(name))), None)
     return [*reversed(list(_ancestors(agent))), agent] if agent is not None else []
 
 
 def _at_work(root: BaseNode, events: Sequence[Event]) -> list[BaseAgent]:
-    """Return the outermost agents at work that are no LLM agents; the latest one comes last."""
+    """Return the outermost active agents other than LLM agents; the latest one comes last."""
     found: dict[str, BaseAgent] = {}
     for event in events:
         path = _path(root, event.author or "")
@@ -278,7 +292,7 @@ def _has_ended(agent: BaseAgent, events: Sequence[Event]) -> bool:
 
 
 def _last_end(agent: BaseAgent, events: Sequence[Event]) -> int | None:
-    """Return where an agent has ended, None where it has done something since, or never ended."""
+    """Return where an agent has ended; None if it has acted since, or has not ended."""
     own = [place for place, event in enumerate(events) if event.author == agent.name]
     return own[-1] if own and events[own[-1]].actions.end_of_agent else None
 
@@ -298,14 +312,14 @@ def _is_round_over(loops: Collection[str], events: Sequence[Event], place: int) 
 
 
 def _beginning(agent: BaseAgent) -> dict[str, str]:
-    """Return the state of an agent that begins; an empty one of a sequence says that it is over."""
+    """Return the state of an agent that begins; the empty state of a sequence means its end."""
     if isinstance(agent, SequentialAgent) and agent.sub_agents:
         return {"current_sub_agent": agent.sub_agents[0].name}
     return {}
 
 
 def _runs_side_by_side(agent: BaseAgent) -> bool:
-    """Return whether agents in there may still have been at work when another one asked."""
+    """Return whether agents in this tree may still have been active when another one asked."""
     return not isinstance(agent, LlmAgent | SequentialAgent | LoopAgent) or any(
         map(_runs_side_by_side, agent.sub_agents)
     )

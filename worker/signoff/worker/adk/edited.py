@@ -1,9 +1,9 @@
-"""A history that somebody has changed between the question about a call and its run.
+"""Asks again about a call that somebody has changed in the history after it was asked about.
 
-ADK keeps a call twice, as the model made it and in the question about it, and goes on only where
-both agree (google.adk.flows.llm_flows.tools._confirmation). So the question is put anew, about the
-call that is there now, and the approval of it is for that question. The earlier one is answered
-with a no, so that nobody is asked about both.
+ADK stores a call twice, as the model made it and in the question about it, and resumes only if both
+agree (google.adk.flows.llm_flows.tools._confirmation). So there is a new question about the call
+that the history has now, with an approval of its own. The earlier question is rejected, so that
+nobody is asked about both.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _AGAIN: Final = "Its question was put again since it was asked about."
 
 
 def is_edited(events: Sequence[Event], approval: Approval) -> bool:
-    """Say whether a yes is for another call, or another question, than the history has now."""
+    """Return whether the history now has another call, or another question, than was approved."""
     if approval.state is not State.APPROVED or approval.handoff is not Handoff.RECORDED:
         return False
     if approval.digest != approval.digest_of(approval.call.name, approval.call.args):
-        return False  # the record itself was tampered with, and nobody is asked by it
+        return False  # the approval itself was tampered with, so it cannot be asked again
     if is_request(approval):
         found = _request(events, approval)
         return found is not None and (
@@ -60,18 +60,18 @@ def is_edited(events: Sequence[Event], approval: Approval) -> bool:
 
 
 def question_anew(events: Sequence[Event], approval: Approval) -> tuple[list[Event], CallChanged]:
-    """Return the question about a call as the history has it now, and what is said of the change.
+    """Return a new question about a call as the history has it now, and the error for the change.
 
     Args:
         events: The events of the session.
-        approval: An approval for which `is_edited` holds.
+        approval: An approval that `is_edited`.
 
     Returns:
-        The events to append, none where the question is in the session already, and the change.
+        The events to append, none if the session has the question already; and the error.
 
     Raises:
-        CallGone: Nobody can be asked about the call: code that has stopped inside of it may have
-            run in part.
+        CallGone: Nobody can be asked about the call, because code that is suspended inside of it
+            may have run in part.
     """
     if is_request(approval):
         return [], _request_now(events, approval)
@@ -84,7 +84,7 @@ def question_anew(events: Sequence[Event], approval: Approval) -> tuple[list[Eve
             approval.id,
             f"{_CHANGED} {approval.call.name}() of approval {approval.id} was not run, and it may "
             "have been a call from inside of another one: nobody can be asked about it. Submit the "
-            "message anew.",
+            "message again.",
         )
     tool, args = call.name or "", call.args or {}
     was = approval.origin.confirmation
@@ -110,7 +110,7 @@ def question_anew(events: Sequence[Event], approval: Approval) -> tuple[list[Eve
 
 
 def _request(events: Sequence[Event], approval: Approval) -> Request | None:
-    """Return the latest request of the same invocation under the id of an approval's."""
+    """Return the latest request with the id of an approval's request, in the same invocation."""
     origin = approval.origin
     same = [one for one in requests(events) if one.id == origin.confirmation]
     if len(same) <= origin.nth or same[-1].invocation != origin.invocation:
@@ -124,7 +124,7 @@ def _request_now(events: Sequence[Event], approval: Approval) -> CallChanged:
         raise CallGone(
             approval.id,
             f"{_CHANGED} The question of approval {approval.id} is of another kind now, and "
-            "nothing was answered. Submit the message anew.",
+            "nothing was answered. Submit the message again.",
         )
     return CallChanged(
         approval.id,
@@ -139,7 +139,7 @@ def _request_now(events: Sequence[Event], approval: Approval) -> CallChanged:
 def _asked_by_tool(
     events: Sequence[Event], call_id: str, asked: Confirmation | None
 ) -> ToolConfirmation:
-    """Return with which words and which payload a call was asked about."""
+    """Return the hint and the payload with which a call was asked about."""
     if asked is not None:
         return ToolConfirmation(hint=asked.hint, payload=asked.payload)
     for event in reversed(events):
@@ -149,7 +149,7 @@ def _asked_by_tool(
 
 
 def _settled(events: Sequence[Event], call_id: str, run: str) -> list[Event]:
-    """Return a no to all questions about a call that are open: a resumable app waits for them."""
+    """Return a rejection of each open question about a call: a resumable app waits for them."""
     answered = answered_ids(events)
     found = []
     for event in events:

@@ -1,8 +1,8 @@
-"""Whether somebody else has answered a confirmation, behind our back.
+"""Detects confirmations that somebody else has answered.
 
-A session store may be shared: with an `adk web`, or with the user's own server. There is no guard
-in those, and what they ran cannot be undone; it can be said. What is said by a run of ours carries
-its id, so that an answer that another one gives at this moment is not taken for our own.
+A session store may be shared with an `adk web`, or with the user's own server. These have no guard.
+We cannot undo the tools that they have run, but we can report them. Our own answers carry the id of
+their run, so that an answer that somebody else gives at the same moment is not taken for ours.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from signoff.worker.adk.questions import is_node, request_of
 from signoff.worker.refusals import refusal
 
 MARK = "signoff_run"
-"""The key in the metadata of an event that says which run of ours has put it into the session."""
+"""The key of the id of our run in the metadata of an event that the run has appended."""
 
 
 def require_ours(events: Sequence[Event], approval: Approval) -> None:
-    """Refuse to go on with a call that somebody else has answered.
+    """Require that nobody else has answered a call.
 
-    Before a worker of ours lets a tool run, the approval says that it was started. A yes in the
-    session that is not ours, and an approval that says nothing, is the work of somebody else, who
-    has run the tool or is about to.
+    Before one of our workers lets a tool run, it marks the approval as started. If the approval is
+    not marked, and the session has a confirmation that is not ours, somebody else has run the tool
+    or is about to run it.
 
     Raises:
-        SessionGone: It was.
+        SessionGone: Somebody else has answered the call.
     """
     if approval.handoff is not Handoff.RECORDED or approval.starts or approval.origin.again:
         return
     request = request_of(events, approval) if is_node(approval) else None
     yes = theirs = False
-    # A node asks under the same id each time it runs.
+    # A node asks with the same id each time it runs.
     for event in events[request.place :] if request is not None else events:
         for response in event.get_function_responses():
             if event.author == "user":
                 if _answers(approval, response.name, response.id):
                     yes = (response.response or {}).get("confirmed") is True
                     theirs |= yes and not _is_ours(event, approval)
-                    # An earlier question about this call may have been answered otherwise.
+                    # An earlier question about this call may have got another answer.
                     if not (approval.origin.expired and _is_ours(event, approval)):
                         _require_our_answer(approval, yes=yes)
             elif yes and response.id == approval.call.id and response.response != refusal(approval):
@@ -64,7 +64,7 @@ def _answered(approval: Approval, what: str) -> SessionGone:
     return SessionGone(
         f"{approval.call.name}() of approval {approval.id} {what} in session "
         f"{approval.origin.session}: an `adk web` on the same database? Its approval here, "
-        f"{approval.outcome()}, came to nothing."
+        f"{approval.outcome()}, had no effect."
     )
 
 
@@ -73,5 +73,5 @@ def _require_our_answer(approval: Approval, *, yes: bool) -> None:
         raise SessionGone(
             f"Session {approval.origin.session} went on without us: somebody else has answered the "
             f"call that approval {approval.id} is for, and otherwise. Its approval here, "
-            f"{approval.outcome()}, came to nothing; nothing was run by it."
+            f"{approval.outcome()}, had no effect; nothing was run by it."
         )

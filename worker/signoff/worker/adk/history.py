@@ -1,7 +1,7 @@
-"""What a session's events say about one invocation: what waits, what was answered, what was said.
+"""Reads the state of an invocation from the events of its session: waiting calls, answers, texts.
 
-Everything is read from the stored events, never from the stream, so that a worker which takes an
-invocation up again sees exactly what the one before it left.
+Everything is read from the stored events, never from the stream, so that a worker that resumes an
+invocation sees exactly what the previous worker left.
 """
 
 from __future__ import annotations
@@ -28,27 +28,26 @@ CONFIRMATION = "adk_request_confirmation"
 
 
 CREDENTIAL = "adk_request_credential"
-"""The FunctionCall that asks for a credential: nobody can be asked for one in a mail."""
+"""The FunctionCall that asks for a credential, which no approver can give."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """One request for a confirmation, as ADK has put it into the session.
+    """One request for a confirmation, as ADK has written it to the session.
 
     Attributes:
-        id: The id of the `adk_request_confirmation` call: what the answer must carry.
+        id: The id of the `adk_request_confirmation` call, which the answer must have.
         agent: The author of the event.
         invocation: The invocation id.
         call_id: The id of the tool call that waits.
         tool: The tool.
         args: Its arguments, as the model gave them.
-        hint: The tool's words.
+        hint: The tool's hint for the approver.
         payload: The payload template.
         kind: What is asked for.
-        nth: How many of them with this id came before it: ADK makes up a new id for each.
+        nth: How many requests with this id came before it; ADK creates a new id for each.
         made: See `Origin.made`.
-        doubtful: Whether a worker died while it made this call from code, so that it may have
-            happened.
+        doubtful: Whether a worker died while code made this call, so that it may have happened.
         declared: What the tool declares; see `Approval.declared`.
     """
 
@@ -73,13 +72,13 @@ class Invocation:
 
     Attributes:
         started: Whether the user's message is in the session.
-        waiting: The confirmations that nobody has answered, their placeholders in place.
-        text: The agent's last word.
-        stuck_on: What it waits for that nobody can be asked for, by the names of the calls.
-        requests: The requests for input, and the long-running calls that wait for an approval,
-            that nobody has answered.
+        waiting: The unanswered confirmations that have their placeholders.
+        text: The agent's last message.
+        stuck_on: The names of calls that wait for something that no approver can give.
+        requests: The unanswered requests for input, and long-running calls that wait for an
+            approval.
         left_open: Names of the long-running calls that nobody is asked about.
-        said: What the agent said before each call that waits, by the id of the call.
+        said: The agent's text before each waiting call, by the id of the call.
     """
 
     started: bool
@@ -102,11 +101,11 @@ def read_invocation(
     app: str = "",
     rules: Sequence[LongRunning] = (),
 ) -> Invocation:
-    """Read where an invocation stands.
+    """Read the state of an invocation.
 
     Args:
         events: The events of the whole session.
-        invocation_id: Which invocation.
+        invocation_id: The id of the invocation.
         app: The name of the app.
         rules: The long-running tools that wait for an approval.
     """
@@ -135,10 +134,10 @@ def calls_of(confirming: Iterable[Confirmation], asked_for: Iterable[Request]) -
 
 
 def said_before(events: Sequence[Event], calls: Collection[str]) -> dict[str, str]:
-    """Return what the agent that made a call has said before it, by the id of the call.
+    """Return the agent's text before each call, by the id of the call.
 
-    That is the text beside the call, or else its last words before it, as far as the user has said
-    nothing in between: what stands before that is about something else.
+    That is the text beside the call, or else the agent's last text before it. Text before the
+    user's last message is ignored, because it is about something else.
     """
     said: dict[str, str] = {}
     spoken: dict[str, str] = {}
@@ -209,7 +208,7 @@ def answered_ids(events: Sequence[Event]) -> set[str]:
 
 
 def is_confirmed(events: Sequence[Event], call_id: str) -> bool:
-    """Say whether a call was confirmed each time that it was asked about, or never was."""
+    """Return whether a call was confirmed each time it was asked about, or never asked about."""
     asked = {one.id for event in events for one in confirmations(event) if one.call_id == call_id}
     said = {
         response.id: (response.response or {}).get("confirmed") is True
@@ -221,7 +220,7 @@ def is_confirmed(events: Sequence[Event], call_id: str) -> bool:
 
 
 def agents_answered(events: Sequence[Event]) -> list[str]:
-    """Return the names of the agents that have asked something, and got an answer."""
+    """Return the names of the agents that have asked and got an answer."""
     answered = answered_ids(events)
     return [
         event.author or ""
@@ -231,11 +230,11 @@ def agents_answered(events: Sequence[Event]) -> list[str]:
 
 
 def unconsumed(events: Sequence[Event], approvals: Iterable[Approval]) -> list[Approval]:
-    """Return those whose answer is not in the session, or that ADK has not gone on from.
+    """Return the requests whose answer is not in the session, or that ADK has not resumed from.
 
-    A tool call has a result behind the answer to its confirmation. A question of a model is
-    consumed when its agent has said something behind the answer, one of a node when any agent or
-    node has come to something.
+    A tool call has a result after the answer to its confirmation. A question of a model is consumed
+    when its agent has said something after the answer; a question of a node is consumed when any
+    agent or node has produced something.
     """
     return [one for one in approvals if not _is_consumed(events, one)]
 
@@ -255,9 +254,9 @@ def _is_consumed(events: Sequence[Event], approval: Approval) -> bool:
 
 
 def result_of(events: Sequence[Event], approval: Approval) -> dict[str, Any] | None:
-    """Return what a tool call gave behind the answer to its confirmation, None where nothing.
+    """Return the result of a tool call after the answer to its confirmation; None without one.
 
-    What stands before the answer is a placeholder.
+    A result before the answer is a placeholder.
     """
     answered = False
     for event in events:
@@ -290,18 +289,17 @@ def beside(events: Sequence[Event], call_id: str) -> list[str]:
 def require_same_call(
     events: Sequence[Event], session: str, approval: Approval, *, guarded: bool = False
 ) -> None:
-    """Hold an approval against the session's own history: what was shown is what would run.
+    """Require that the call in the session's history is the one that the approvers were shown.
 
     Args:
         events: The events of the session.
-        session: Its id, for errors.
+        session: The id of the session, for errors.
         approval: The approval.
-        guarded: Whether a guard of ours stands before the tool, and holds suspended code against
-            its seal.
+        guarded: Whether our guard checks the tool, and compares suspended code with its seal.
 
     Raises:
-        CallGone: The call, or the question about it, is not in the session any more.
-        DigestMismatch: It is approved, and in the history it has another name or arguments.
+        CallGone: The call, or the question about it, is no longer in the session.
+        DigestMismatch: The approved call has another name or other arguments in the history.
     """
     if is_request(approval):
         _require_same_request(events, session, approval)
@@ -313,7 +311,7 @@ def require_same_call(
             approval.id,
             f"The call {approval.call.id} that approval {approval.id} is for is not in session "
             f"{session} any more: its events were deleted or compacted away. Nothing was run, and "
-            "the answer cannot be given; submit the message anew.",
+            "the answer cannot be given; submit the message again.",
         )
     if approval.state is State.APPROVED:
         tool, args = call.name or "", call.args or {}
@@ -326,7 +324,7 @@ def require_same_call(
 
 
 def differs(approval: Approval, tool: str, args: Mapping[str, Any]) -> bool:
-    """Say whether a call in the session is another one than an approval is for.
+    """Return whether a call in the session differs from the call of an approval.
 
     Raises:
         NotCanonical: Its arguments have no digest.
@@ -335,7 +333,7 @@ def differs(approval: Approval, tool: str, args: Mapping[str, Any]) -> bool:
 
 
 def is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
-    """Whether an approval is about suspended code, and is too old to say which call carries it."""
+    """Return whether an approval is for suspended code, but too old to name the code's call."""
     code = claimed(asked.payload)
     made = approval.origin.made
     return (
@@ -346,7 +344,7 @@ def is_of_old_code(asked: Confirmation, approval: Approval) -> bool:
 
 
 def _digest(approval: Approval, tool: str, args: Mapping[str, Any]) -> str:
-    """Return the digest of a call in the session, to compare with that of an approval."""
+    """Return the digest of a call in the session, to compare with the digest of an approval."""
     return digest(tool, args) if approval.origin.made else approval.digest_of(tool, args)
 
 
@@ -357,7 +355,7 @@ def _require_same_request(events: Sequence[Event], session: str, approval: Appro
         raise CallGone(
             approval.id,
             f"The question of approval {approval.id} {why}, in session {session}: the answer "
-            "cannot be given to anybody. Submit the message anew.",
+            "cannot be given to anybody. Submit the message again.",
         )
     if differs(approval, request.tool, request.args):
         found = _digest(approval, request.tool, request.args)
@@ -379,7 +377,7 @@ def responded_ids(events: Sequence[Event]) -> set[str]:
 
 
 def unanswered(events: Sequence[Event]) -> list[str]:
-    """Return the names of the calls that wait for something that nobody can be asked for."""
+    """Return the names of the calls that wait for something that no approver can give."""
     answered = {response.id for event in events for response in event.get_function_responses()}
     return [
         call.name
@@ -390,7 +388,7 @@ def unanswered(events: Sequence[Event]) -> list[str]:
 
 
 def last_text(events: Sequence[Event]) -> str:
-    """Return the last words that an agent has said, "" where it has said none."""
+    """Return the last text of an agent; "" if there is none."""
     for event in reversed(events):
         if event.author == "user" or event.partial or not event.content:
             continue
@@ -403,7 +401,7 @@ def last_text(events: Sequence[Event]) -> str:
 
 
 def last_words(events: Sequence[Event]) -> str:
-    """Return what an invocation came to: the last words of an agent, or the output of a node."""
+    """Return the result of an invocation: the last text of an agent, or the output of a node."""
     for event in reversed(events):
         if event.author == "user" or event.partial:
             continue

@@ -1,4 +1,4 @@
-"""The key by which a tool can make its own effect happen once, also when it is run again."""
+"""The key with which a tool ensures that its effect happens once, even if it runs again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from signoff.worker.verification import key_of
 
 
 def idempotency_key(tool_context: ToolContext) -> str:
-    """Return a key that is the same each time this very call is run: 32 letters and digits.
+    """Return a key that is the same each time this function call runs: 32 letters and digits.
 
-    Send it with a payment, or make it a unique column: a call that was in doubt and is run again
-    then has its effect once. It is a function of the session and of the function call.
+    Send it with a payment, or store it in a unique column. If a call in doubt runs again, it then
+    has its effect only once. The key is derived from the session and the id of the function call.
     """
     session = tool_context.session
     call_id = tool_context.function_call_id or ""

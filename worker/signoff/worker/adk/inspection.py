@@ -1,4 +1,4 @@
-"""What can be seen of an agent before it runs: gates that reach nobody, and gates that fail."""
+"""Inspects agents before they run: finds gates that reach nobody, and gates that fail."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.tools.agent_tool import AgentTool, _SingleTurnAgentTool
-from google.adk.tools.authenticated_function_tool import AuthenticatedFunctionTool
-from google.adk.tools.base_authenticated_tool import BaseAuthenticatedTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
-from google.adk.workflow import BaseNode, Workflow
+from google.adk.workflow import BaseNode
 
-from signoff.worker.adk.composites import is_composite, llm_agents, undone, unheard_because
+from signoff.worker.adk.composites import (
+    is_composite,
+    is_workflow,
+    llm_agents,
+    undone,
+    unheard_because,
+)
 
 ASKS: Final = frozenset({"request_confirmation", "request_credential"})
-"""What a tool calls on its context to ask in its own code."""
+"""The methods of the context by which a tool asks in its own code."""
 
 _INSIDE: Final = (
     "What happens in an AgentTool is not seen by its runner (ADK: AgentTool cannot resume), so "
@@ -35,6 +39,14 @@ _AGAIN: Final = (
     "with `mode='single_turn'` goes on where it was"
 )
 
+
+_AUTHENTICATED: Final = frozenset(
+    {
+        "google.adk.tools.authenticated_function_tool.AuthenticatedFunctionTool",
+        "google.adk.tools.base_authenticated_tool.BaseAuthenticatedTool",
+    }
+)
+"""Named as text, because importing these classes would also import OAuth and OpenAPI."""
 
 _CREDENTIAL: Final = (
     "it may ask for a credential, which no approver can give: a run that waits for one fails and "
@@ -53,20 +65,20 @@ _FLAT: Final = "Make its LLM agents the nodes of the workflow, or the root's own
 
 @runtime_checkable
 class Inspected(Protocol):
-    """A plugin that can say in advance what will not work in it."""
+    """A plugin that can report in advance what will not work."""
 
     def concerns(self, gated: Collection[str]) -> list[str]:
-        """Return what is to be said, given the names of the tools that ask for a confirmation."""
+        """Return the problems, given the names of the tools that ask for a confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """Something about an agent that will not work as it looks.
+    """A part of an agent that will not work as expected.
 
     Attributes:
-        where: The way to it: ``desk > cashier > pay``.
-        text: What it is, and what to do.
-        broken: Whether it fails or hangs; otherwise it works, with a catch.
+        where: The path to it: ``desk > cashier > pay``.
+        text: The problem and the remedy.
+        broken: Whether it fails or hangs; otherwise it works with a limitation.
     """
 
     where: str
@@ -78,13 +90,13 @@ class Concern:
 
 
 def concerns(app: App | BaseNode) -> list[Concern]:
-    """Return what is to be said about an agent, nothing of it is run.
+    """Return the problems of an agent without running it.
 
-    What a toolset or a tool decides while it runs cannot be seen: a toolset is taken at its word,
-    and a function by the names it uses.
+    Decisions that toolsets and tools make at run time are unknown: a toolset is judged by what it
+    declares, and a function by the names that it uses.
 
     Args:
-        app: What the folder of the agent defines: its App, or its root agent.
+        app: What the folder of the agent defines: its App or its root agent.
     """
     root = app.root_agent if isinstance(app, App) else app
     found: list[Concern] = []
@@ -104,10 +116,10 @@ def concerns(app: App | BaseNode) -> list[Concern]:
 
 
 def is_resumable(app: App | BaseNode) -> bool:
-    """Return whether a worker takes an app for resumable: it says so, or is a bare root of ADK's.
+    """Return whether a worker treats an app as resumable: by its setting, or by a bare ADK root.
 
-    A folder that defines nothing but a `SequentialAgent`, `LoopAgent` or `ParallelAgent` says
-    nothing of it, and after an approval ADK runs the rest of it in a resumable app alone.
+    A folder that defines only a `SequentialAgent`, `LoopAgent` or `ParallelAgent` has no such
+    setting, and ADK runs the remaining agents after an approval only in a resumable app.
     """
     if isinstance(app, App):
         return app.resumability_config is not None and app.resumability_config.is_resumable
@@ -115,7 +127,7 @@ def is_resumable(app: App | BaseNode) -> bool:
 
 
 def _of_turns(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
-    """Say what becomes of a turn whose worker dies."""
+    """Return what happens to a turn if its worker dies."""
     own = isinstance(root, BaseAgent) and not isinstance(root, LlmAgent) and not is_composite(root)
     if own or (is_composite(root) and not resumable):
         remedy = "build it from ADK's own agents or as a Workflow" if own else _RESUMABLE
@@ -127,7 +139,7 @@ def _of_turns(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
 
 
 def _of_answers(root: BaseNode, *, resumable: bool) -> Iterator[Concern]:
-    """Say which answers come to nothing, and what is not done behind the others."""
+    """Return which answers have no effect, and what is not done after the others."""
     for agent in llm_agents(root):
         for tool in agent.tools:
             if not (gate := _gate(tool)):
@@ -158,7 +170,7 @@ def _tools_of(node: object) -> Iterator[object]:
 def _of_node(
     node: BaseNode, way: tuple[str, ...], inside: AgentTool | None, seen: set[int]
 ) -> Iterator[Concern]:
-    """Walk an agent or a node; `inside` is the AgentTool that it runs in, None for none."""
+    """Inspect an agent or a node; `inside` is the AgentTool that runs it, or None."""
     if id(node) in seen:
         return
     seen.add(id(node))
@@ -168,13 +180,13 @@ def _of_node(
             yield from _of_tool(tool, here, inside, seen)
     if getattr(node, "auth_config", None) is not None:
         yield Concern(" > ".join(here), _CREDENTIAL, broken=False)
-    # A node around a tool, and one around another node that it runs in parallel.
+    # A node that wraps a tool, and a node that runs another node in parallel.
     if isinstance(wrapped := getattr(node, "tool", None), BaseTool):
         yield from _of_tool(wrapped, way, inside, seen)
     children: list[object] = [getattr(node, "_node", None)]
     if isinstance(node, BaseAgent):
         children += node.sub_agents
-    if isinstance(node, Workflow) and node.graph is not None:
+    if is_workflow(node) and node.graph is not None:
         children += node.graph.nodes
     for child in children:
         if isinstance(child, BaseNode):
@@ -208,7 +220,7 @@ def _of_tool(
 
 
 def _gate(tool: object) -> str:
-    """Say how a tool asks a person, "" where it does not."""
+    """Return how a tool asks a person; "" if it does not."""
     if getattr(tool, "is_long_running", False):
         return "waits for a result from outside"
     if _is_gated(tool):
@@ -219,7 +231,7 @@ def _gate(tool: object) -> str:
 
 
 def _confirms(tool: object) -> bool:
-    """Say whether all that a tool asks for is a confirmation."""
+    """Return whether a tool asks only for confirmations."""
     if getattr(tool, "is_long_running", False):
         return False
     function = tool.func if isinstance(tool, FunctionTool) else tool
@@ -227,10 +239,11 @@ def _confirms(tool: object) -> bool:
 
 
 def _asks_for_credential(tool: object) -> bool:
-    """Say whether a tool may ask for a credential in its own code, or ADK for it."""
+    """Return whether a tool, or ADK on behalf of it, may ask for a credential."""
     function = tool.func if isinstance(tool, FunctionTool) else tool
     by_itself = "request_credential" in _names_in(function)
-    return by_itself or isinstance(tool, BaseAuthenticatedTool | AuthenticatedFunctionTool)
+    classes = {f"{one.__module__}.{one.__qualname__}" for one in type(tool).__mro__}
+    return by_itself or bool(classes & _AUTHENTICATED)
 
 
 def _is_gated(tool: object) -> bool:
@@ -244,10 +257,10 @@ def _is_gated(tool: object) -> bool:
 
 
 def _mismatch(tool: FunctionTool) -> str:
-    """Say what a threshold function takes that it will not get; "" where it fits.
+    """Return the parameters of a threshold function that it will not get; "" if it fits.
 
-    ADK calls it with what the tool's own function takes, and with nothing else: also with the
-    `tool_context` only where the tool takes one.
+    ADK calls it only with the parameters of the tool's own function, and passes `tool_context` only
+    if the tool takes one.
     """
     threshold = tool._require_confirmation  # noqa: SLF001 -- ADK has no other way to ask
     if not callable(threshold):

@@ -1,8 +1,8 @@
-"""Calls in a session that nothing will answer any more: what runs that died have left behind.
+"""Finds the orphans of a session: calls of dead runs that will never be answered.
 
-They do no harm to a resume, and google-adk 2.13 does not show them to the model. But a call that is
-long-running holds up the compaction of its session for ever, and a question that nobody is asked
-any more looks in `adk web` as if somebody were.
+They do not affect a resume, and google-adk 2.13 does not show them to the model. But a long-running
+call prevents the compaction of its session for ever, and in `adk web` an orphaned question looks as
+if it were still open.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from signoff.worker.adk.history import confirmations
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """One such call.
+    """A call that will never be answered.
 
     Attributes:
         id: Its id.
         name: The tool, or `adk_request_confirmation` for a question.
         invocation: The invocation that made it.
-        blocks: Whether it holds up compaction: google.adk.apps.compaction takes a long-running
-            call of a tool for one that may still be answered, however old it is.
+        blocks: Whether it prevents compaction: google.adk.apps.compaction expects an answer to a
+            long-running call of a tool, however old the call is.
     """
 
     id: str
@@ -41,17 +41,17 @@ def orphans(events: Sequence[Event], waiting: Collection[str] | None = None) -> 
 
     Args:
         events: The session's events.
-        waiting: The ids of the confirmations that somebody is still asked about; without it, every
-            open question is taken for one of them.
+        waiting: The ids of the confirmations that approvers are still asked about. Without it,
+            every open question counts as one of them.
 
-    The newest invocation has none: it may be at work.
+    Calls of the newest invocation are not orphans, because it may still be running.
     """
     newest = events[-1].invocation_id if events else ""
     settled = {one.id for event in events for one in event.get_function_responses()}
     for event in events:
         for asked in confirmations(event):
             if waiting is None or asked.id in waiting:
-                # The question, and the call that it is about: some servers write no placeholder.
+                # Both the question and its call: some servers do not write a placeholder.
                 settled |= {asked.id, asked.call_id}
     found = []
     for event in events:

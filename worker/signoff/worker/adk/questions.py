@@ -1,9 +1,9 @@
-"""What waits in a session besides confirmations: requests for input, and long-running calls.
+"""Requests in a session besides confirmations: requests for input, and long-running calls.
 
 ADK marks both by the id of a FunctionCall, and the answer is a FunctionResponse of the user with
-that id and name. The id alone does not say which question is meant: a node of a workflow asks
-under the same id each time it runs. So each request is counted, and its answer is looked for
-behind it.
+that id and name. The id alone does not identify the question: a node of a workflow asks under the
+same id each time it runs. So requests with one id are counted, and an answer belongs to the request
+before it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from signoff.core.approvals.input.long_running import LongRunning, rule_for
 from signoff.core.approvals.parts import INPUT, Kind
 
 NODE = "wf_tool_confirmation:"
-"""How the id begins under which a node of a workflow asks whether it may run
+"""The prefix of the id under which a node of a workflow asks whether it may run
 (google.adk.workflow.utils._workflow_hitl_utils.confirmation_interrupt_id)."""
 
 _RESERVED = "adk_"
@@ -31,24 +31,24 @@ _LONGEST_HINT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, as ADK has put it into the session.
+    """One request, as ADK has written it to the session.
 
     Attributes:
         kind: What is asked for.
-        id: The id of the call that the answer must carry.
-        name: The name of that call, which the answer must carry too.
+        id: The id of the call, which the answer must have.
+        name: The name of that call, which the answer must have too.
         agent: The author of the event.
         invocation: The invocation id.
-        place: Where the event stands in the session.
+        place: The index of the event in the session.
         nth: How many requests with this id came before it.
         tool: What is asked about: the tool, or `adk_request_input`.
         args: Its arguments, or message, payload and response schema.
-        hint: The tool's words.
+        hint: The tool's hint for the approver.
         payload: The payload template.
-        result: What a long-running tool has returned so far, None where nothing.
-        answers: Where the user has answered, and what.
+        result: What a long-running tool has returned so far; None for nothing.
+        answers: The user's answers, with their indexes in the session.
         by_model: Whether a model has made the call, rather than a node of a workflow.
-        whole: Whether the calls that the model made beside it have come to a result too.
+        whole: Whether the other calls of the same model response have results too.
         made: See `Origin.made`.
         declared: What the tool of a node declares; see `Approval.declared`.
     """
@@ -73,12 +73,12 @@ class Request:
 
     @property
     def call_id(self) -> str:
-        """The id of the call that waits: the request itself is it."""
+        """The id of the waiting call, which is the request itself."""
         return self.id
 
     @property
     def answer(self) -> dict[str, Any] | None:
-        """What the user has answered last, None where nothing."""
+        """The user's last answer; None without one."""
         return self.answers[-1][1] if self.answers else None
 
 
@@ -102,7 +102,7 @@ def requests(events: Sequence[Event]) -> list[Request]:
 def waiting(
     events: Sequence[Event], invocations: Collection[str], app: str, rules: Sequence[LongRunning]
 ) -> tuple[list[Request], list[str]]:
-    """Return what invocations wait for, and the names of the long-running calls they leave open.
+    """Return the requests that invocations wait for, and the long-running calls they leave open.
 
     Args:
         events: The events of the whole session.
@@ -123,7 +123,7 @@ def waiting(
             left.append(one.tool)
         else:
             asked.append(_of_rule(one, rule))
-    # A question that was put again under the same id has taken the place of the earlier one.
+    # A question that is asked again under the same id replaces the earlier one.
     latest = {one.id: one for one in asked}
     return list(latest.values()), left
 
@@ -134,32 +134,32 @@ def matching(rules: Sequence[LongRunning], app: str, request: Request) -> LongRu
 
 
 def request_of(events: Sequence[Event], approval: Approval) -> Request | None:
-    """Return the request that an approval is for, None where it is not in the session any more."""
+    """Return the request that an approval is for; None if it is no longer in the session."""
     same = [one for one in requests(events) if one.id == approval.origin.confirmation]
     return same[approval.origin.nth] if len(same) > approval.origin.nth else None
 
 
 def asked_since(events: Sequence[Event], approval: Approval) -> bool:
-    """Whether another request has been put under the same id after that of an approval.
+    """Return whether a later request has the same id as the request of an approval.
 
-    The answer would go to that one.
+    The answer would go to the later one.
     """
     same = [one for one in requests(events) if one.id == approval.origin.confirmation]
     return len(same) > approval.origin.nth + 1
 
 
 def is_request(approval: Approval) -> bool:
-    """Whether an approval is for one of these, rather than for an `adk_request_confirmation`."""
+    """Return whether an approval is for such a request, not for an `adk_request_confirmation`."""
     return approval.kind is not Kind.CONFIRMATION or is_node(approval)
 
 
 def is_node(approval: Approval) -> bool:
-    """Whether an approval is for a node of a workflow, which asks whether it may run."""
+    """Return whether an approval is for a node of a workflow that asks whether it may run."""
     return approval.kind is Kind.CONFIRMATION and approval.origin.confirmation.startswith(NODE)
 
 
 def node_errors(events: Sequence[Event], invocation_id: str) -> dict[str, str]:
-    """Return what nodes of a workflow have raised, by the ids under which they ask."""
+    """Return the errors of workflow nodes, by the ids under which the nodes ask."""
     return {
         f"{NODE}{event.node_info.path}": f"{event.error_code}: {event.error_message}"
         for event in events
@@ -168,7 +168,7 @@ def node_errors(events: Sequence[Event], invocation_id: str) -> dict[str, str]:
 
 
 def has_run(events: Sequence[Event], node: Approval) -> bool:
-    """Say whether a node of a workflow has come to something behind its question."""
+    """Return whether a node of a workflow has produced something after its question."""
     request = request_of(events, node)
     later = events[request.place + 1 :] if request is not None else ()
     path = node.origin.confirmation.removeprefix(NODE)
@@ -176,9 +176,9 @@ def has_run(events: Sequence[Event], node: Approval) -> bool:
 
 
 def _is_forged(event: Event, call: types.FunctionCall) -> bool:
-    """Whether a model has made a call that looks like the question of a node, whose id is its path.
+    """Return whether a model's call looks like the question of a node, whose id is its path.
 
-    The answer to it would be taken for the answer to the node.
+    ADK would take the answer to the call as the answer to the node.
     """
     own = f"{NODE}{event.node_info.path}"
     return (call.id or "").startswith(NODE) and call.id != own

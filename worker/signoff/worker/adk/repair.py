@@ -1,10 +1,10 @@
-"""Completes a pause that a worker died in the middle of.
+"""Completes a pause whose worker died while it wrote the pause.
 
 ADK writes a pause as two events: the request (`adk_request_confirmation` calls) and the
-placeholder results of the calls that wait. A worker that dies between them leaves one. Without
-the placeholder a tool that asked dynamically can never be approved; without the request nobody is
-ever asked. To run the turn again instead would let the model call the tool a second time, and both
-calls could be approved. Each event says what the other one has to say, so it is written.
+placeholder results of the calls that wait. If a worker dies between them, the session has only
+one. Without the placeholder, a tool that asked dynamically can never be approved; without the
+request, nobody is asked. If the turn ran again instead, the model might call the tool a second
+time, and both calls could be approved. Each event contains all that is needed to write the other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from signoff.worker.adk.history import (
 )
 
 _PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
-"""What ADK's own gate writes (google.adk.tools._confirmation_utils)."""
+"""The result that ADK's own gate writes (google.adk.tools._confirmation_utils)."""
 
 
 _LOST = {
@@ -45,17 +45,17 @@ def missing_events(
     Args:
         events: The events of the session.
         invocation_id: The invocation.
-        carrying: The ids of the calls that carry code which has stopped, and asks again.
+        carrying: The ids of the calls that contain suspended code, which may ask again.
     """
     mine = [event for event in events if event.invocation_id == invocation_id]
     return [*_missing_placeholders(mine), *_missing_requests(mine, carrying)]
 
 
 def lost_results(events: Sequence[Event], invocation_id: str) -> list[Event]:
-    """Return what is to be said of calls that were lost with a worker, in a resumable app.
+    """Return results for the calls that were lost with a worker, in a resumable app.
 
-    Where the model has made them together with a long-running one, ADK neither makes them up nor
-    goes on: it waits for results that nobody will give any more.
+    If the model has made them together with a long-running call, ADK neither runs them again nor
+    continues without them: it waits for results that never come.
     """
     mine = [one for one in events if one.invocation_id == invocation_id and one.content]
     if not mine or mine[-1].author == "user":
@@ -99,7 +99,7 @@ def _missing_requests(events: Sequence[Event], carrying: Container[str]) -> list
     for event in events:
         lost = {}
         for call_id, ask in (event.actions.requested_tool_confirmations or {}).items():
-            # ADK itself does not ask a second time within one call; suspended code may have to.
+            # ADK does not ask a second time about one call, but suspended code may have to.
             wanted[call_id] += 1
             again = call_id in carrying
             if wanted[call_id] > asked[call_id] and (again or not asked[call_id]):
@@ -120,7 +120,7 @@ def _request(
         call = original_call(events, call_id)
         if call is None:
             continue
-        # A function of the call, so that to repair twice is to repair once.
+        # Derived from the call, so that a second repair writes the same request.
         name = call_id if nth[call_id] == 1 else f"{call_id}#{nth[call_id]}"
         request_id = f"adk-{uuid.uuid5(uuid.NAMESPACE_OID, name)}"
         ids.add(request_id)
@@ -141,7 +141,7 @@ def _request(
 
 
 def _beside(event: Event, content: types.Content, **more: Any) -> Event:  # noqa: ANN401 -- fields of events
-    """Return an event with other content at the place of one: of its agent, branch and node."""
+    """Return an event with other content, but with the agent, the branch and the node of one."""
     place = {
         name: getattr(event, name) for name in ("author", "invocation_id", "branch", "node_info")
     }
@@ -149,6 +149,6 @@ def _beside(event: Event, content: types.Content, **more: Any) -> Event:  # noqa
 
 
 def _told(call: types.FunctionCall, result: Mapping[str, str]) -> types.Part:
-    """Return what is said in the place of a call's result."""
+    """Return a part that takes the place of a call's result."""
     response = types.FunctionResponse(id=call.id, name=call.name, response=dict(result))
     return types.Part(function_response=response)

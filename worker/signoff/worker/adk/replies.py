@@ -1,4 +1,4 @@
-"""What is still to be said to a session, and what was said already by a worker that died."""
+"""The replies that a session still needs, and those that a dead worker has already sent."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Reply:
     """The answer to one request.
 
     Attributes:
-        approval: What it answers.
-        part: What to say.
-        given: Whether it stands in the session.
+        approval: The approval that it is about.
+        part: The content of the reply.
+        given: Whether the session already has it.
         asking: The event that asks.
         of_node: Whether a node of a workflow asks, rather than an agent.
     """
@@ -43,18 +43,18 @@ def reply(
     rules: Sequence[LongRunning],
     inputs: Sequence[InputRule] = (),
 ) -> Reply:
-    """Return what is to be said for an approval.
+    """Return the reply for an approval.
 
     Args:
-        events: The events of the session; the approval was held against them before.
+        events: The events of the session; the approval was already compared with them.
         approval: The decided approval.
         rules: The long-running tools that wait for an approval.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
+        inputs: What a plain yes or no means for requests for input without a schema.
 
     Raises:
-        InputRefused: A request for input was not answered, and has no way to say no.
+        InputRefused: A request for input was not answered, and it has no form of refusal.
         ConditionError: The result of a long-running call cannot be built.
-        SessionGone: The request is not there, or somebody else has answered it, and otherwise.
+        SessionGone: The request is missing, or somebody else has given it another answer.
     """
     if not is_request(approval):
         asking = asking_event(events, approval.origin.confirmation)
@@ -78,12 +78,12 @@ def reply(
 
 
 def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
-    """Return replies by the agents that have asked, in the order of their asking.
+    """Return replies grouped by the agents that have asked, in the order of their questions.
 
-    ADK files a message where the call is that its first part answers, and an agent sees only what
-    is filed at its own place (google.adk.runners._stamp_event_branch_context): of answers to two
-    agents in one message the second one is never heard. Nodes of a workflow get theirs together,
-    behind the others.
+    ADK assigns a message to the branch of the call that its first part answers, and an agent sees
+    only its own branch (google.adk.runners._stamp_event_branch_context). So if one message answered
+    two agents, the second would never get its answer. Nodes of a workflow get their replies
+    together, after the others.
     """
     groups: dict[tuple[str, str | None], list[Reply]] = {}
     nodes: list[Reply] = []
@@ -96,10 +96,10 @@ def grouped(replies: Iterable[Reply]) -> list[list[Reply]]:
 
 
 def message_of(group: Sequence[Reply]) -> tuple[list[Event], types.Content]:
-    """Return what is put into the session ahead of a message, and the message of one agent.
+    """Return the replies to store before a message, and the message itself, for one agent.
 
-    What is said in one message with a confirmation is not shown to the model
-    (google.adk.flows.llm_flows.context): results of its long-running calls come ahead of it.
+    ADK does not show the model anything in the same message as a confirmation
+    (google.adk.flows.llm_flows.context). So results of long-running calls are stored before it.
     """
     confirming = [one for one in group if one.of_node or not is_request(one.approval)]
     together = confirming or group
@@ -108,7 +108,7 @@ def message_of(group: Sequence[Reply]) -> tuple[list[Event], types.Content]:
 
 
 def filed(group: Sequence[Reply]) -> list[Event]:
-    """Return answers to one agent as events, filed where the agent finds them when it is run."""
+    """Return answers to one agent as events, in the branch where the agent will find them."""
     results = [one for one in group if is_request(one.approval)]
     confirming = [one for one in group if one not in results]
     return [*(_filed([one]) for one in results), *([_filed(confirming)] if confirming else [])]

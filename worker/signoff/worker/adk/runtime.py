@@ -63,13 +63,13 @@ class AdkRuntime:
 
     Attributes:
         apps: The agents.
-        guard: The plugin that stands before their tools.
-        tool_threads: How many tools that are plain functions may run at once: they get threads
-            of their own, because one that blocks must not stop the loop and its heartbeats.
+        guard: The plugin that checks their tool calls.
+        tool_threads: How many synchronous tools may run in parallel. They run in threads, because a
+            tool that blocks must not stop the loop and its heartbeats.
         long_running: The long-running tools whose calls wait for an approval.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
-        show: Shows each event of a turn to those who look on; what an earlier worker left of the
-            turn comes first.
+        inputs: What a plain yes or no means for requests for input without a schema.
+        show: Shows each event of a turn to its watchers, beginning with the events that an earlier
+            worker has left.
     """
 
     apps: Apps
@@ -80,15 +80,15 @@ class AdkRuntime:
     show: EventSink = show_nobody
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Say the user's message and drain the turn; taken up again, it goes on where it was.
+        """Send the user's message and drain the turn; a retry continues where the turn was.
 
-        The invocation id is a function of the run: ADK finds the message of that invocation in
-        the session and does not append it a second time.
+        The invocation id is derived from the run, so that ADK finds the message of that invocation
+        in the session and does not append it a second time.
 
         Raises:
             AppNotFound: The agent does not load.
-            TurnLost: A worker died in the turn, and ADK cannot take it up.
-            LeaseLost: Somebody else runs the session by now, and code called nothing more here.
+            TurnLost: A worker died in the turn, and ADK cannot resume it.
+            LeaseLost: Another worker runs the session by now; code made no more calls here.
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
@@ -123,17 +123,17 @@ class AdkRuntime:
         return turn
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
+        """Answer a whole pause and drain the turn; a retry does not answer twice.
 
         Raises:
-            SessionGone: The session, or a call in it, is not there any more.
-            CallChanged: A call would run otherwise than it was approved.
-            DigestMismatch: A call in the session's history is not the one that was approved.
-            InputRefused: A request for input was rejected, and has no way to be told so.
+            SessionGone: The session, or a call in it, no longer exists.
+            CallChanged: A call would run differently than approved.
+            DigestMismatch: A call in the session's history is not the approved one.
+            InputRefused: A request for input was rejected, and it has no form of refusal.
             ToolInDoubt: A tool was started before and not seen to finish.
-            TurnLost: A worker died in the turn, and ADK cannot take it up.
-            AnswerNotTaken: ADK was given an answer, and has not gone on from it.
-            LeaseLost: Somebody else runs the session by now; the tool was not started here.
+            TurnLost: A worker died in the turn, and ADK cannot resume it.
+            AnswerNotTaken: ADK got an answer, and has not resumed from it.
+            LeaseLost: Another worker runs the session by now; the tool was not started here.
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
@@ -185,11 +185,11 @@ class AdkRuntime:
         return turn if changed else self._with_note(runner, run, session, turn)
 
     async def _ask_anew(self, run: Run, session: Session, approval: Approval) -> NoReturn:
-        """Put the question about a call again, as the history has the call now.
+        """Ask about a call again, as the history has it now.
 
         Raises:
-            CallChanged: Always, where somebody can be asked about it.
-            CallGone: Nobody can be.
+            CallChanged: Always, if somebody can be asked about the call.
+            CallGone: Nobody can be asked.
         """
         question, changed = question_anew(session.events, approval)
         if question:
@@ -203,10 +203,9 @@ class AdkRuntime:
     ) -> None:
         """Give ADK the answers: one message for each agent that has asked.
 
-        Where ADK enters all agents that wait at once, the answers to the others are put into the
-        session ahead of the one message: an agent that finds no answer to its question while its
-        neighbours go on is passed over for good (google.adk.agents.parallel_agent), or its model
-        is shown a call that waits for nobody.
+        If ADK enters all waiting agents together, the other answers are stored in the session
+        before the message. Otherwise an agent that finds no answer while its siblings continue is
+        skipped for good (google.adk.agents.parallel_agent), or its model sees an unanswered call.
         """
         together = _is_resumable(runner) or _on_node_path(runner)
         to_say = [one for one in replies if not one.given]
@@ -222,13 +221,13 @@ class AdkRuntime:
     async def _say(
         self, runner: Runner, run: Run, session: Session, group: Sequence[Reply]
     ) -> Session:
-        """Give ADK the answers to one agent, or let it go on where there are none."""
+        """Give ADK the answers to one agent, or let it continue if there are none."""
         if not group:
             await self._drain(runner, run, None)
             return await self._require_session(run)
         ahead, message = message_of(group)
         await self._append(session, ahead)
-        # A node is told no reason, and no plugin can tell it: the next one may look here.
+        # Neither ADK nor a plugin can give a node the reason: the next node may read it here.
         refused = refusals([one.approval for one in group if is_node(one.approval)])
         await self._drain(runner, run, message, {REFUSAL: refused} if refused else None)
         return await self._require_session(run)
@@ -236,10 +235,10 @@ class AdkRuntime:
     async def _require_taken(
         self, session: Session, run: Run, approvals: Sequence[Approval], fence: Fence
     ) -> None:
-        """Require that each tool call that was answered has a result behind the answer.
+        """Require that each answered tool call has a result after the answer.
 
         Raises:
-            AnswerNotTaken: One has none.
+            AnswerNotTaken: A call has none.
         """
         calls = [one for one in approvals if not is_request(one)]
         if lost := unconsumed(session.events, calls):
@@ -253,20 +252,20 @@ class AdkRuntime:
                 await self.guard.end([fresh], fence, why="its result was in the session already")
 
     def _require_whole(self, runner: Runner, run: Run, session: Session, turn: Turn) -> None:
-        """Require that no agent of a turn that is over was left in the middle of its work.
+        """Require that no agent of an ended turn was interrupted in its work.
 
         Raises:
-            TurnLost: One was.
+            TurnLost: An agent was interrupted.
         """
         mine = [event for event in session.events if event.invocation_id == run.invocation]
         if not turn.pauses and (left := cut_off(runner.agent, mine)):
             raise turn_lost(run, [], f"ADK takes {', '.join(left)} for done")
 
     def _with_note(self, runner: Runner, run: Run, session: Session, turn: Turn) -> Turn:
-        """Note what ADK leaves undone behind the answers, where the turn is over.
+        """Record what ADK leaves undone after the answers, if the turn is over.
 
         Raises:
-            TurnLost: An agent of it was left in the middle of its work.
+            TurnLost: An agent of the turn was interrupted in its work.
         """
         if turn.pauses:
             return turn
@@ -281,10 +280,10 @@ class AdkRuntime:
     async def _said_again(
         self, runner: Runner, session: Session, run: Run, message: types.Content | None
     ) -> types.Content | None:
-        """Return the message for a root to which it was said before, and that did nothing yet.
+        """Return the message for a root that has already got it, but has not acted yet.
 
-        A resumable app finds it in the session. Another one has to be told anew, and the first
-        time is rewound, because ADK would show its model both.
+        A resumable app finds the message in the session. Other apps need it again, and the first
+        message is rewound, because ADK would show both to the model.
         """
         if _is_resumable(runner):
             return None
@@ -300,7 +299,7 @@ class AdkRuntime:
     async def _end_those_that_raised(
         self, run: Run, nodes: Sequence[Approval], fence: Fence
     ) -> None:
-        """Note of nodes that raised that they have run: they are not in doubt."""
+        """Record that nodes that raised have run, so that they are not in doubt."""
         session = await self._session(run) if nodes else None
         raised = node_errors(session.events, run.invocation) if session is not None else {}
         for node in nodes:
@@ -308,11 +307,11 @@ class AdkRuntime:
                 await self.guard.end([node], fence, why=f"it raised {problem}")
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Say whether these approvals of a pause may be answered in parts.
+        """Return whether these approvals of a pause may be answered separately.
 
-        Between two answers a resumable app waits; in another one the model is called, and sees
-        that the other call "requires confirmation". Where several agents have asked, or agents run
-        others in an order of their own, ADK goes on behind an agent that still waits.
+        Between two answers a resumable app waits. In other apps the model is called, and sees that
+        the other call "requires confirmation". If several agents have asked, or agents run others
+        in an order of their own, ADK continues after an agent that still waits.
         """
         runner = self.apps.runner(run.app)
         if not _is_resumable(runner) or has_order(runner.agent):
@@ -324,7 +323,7 @@ class AdkRuntime:
         return len({(one.author, one.branch) for one in places if one is not None}) <= 1
 
     async def _taken_up(self, runner: Runner, session: Session, run: Run) -> Invocation:
-        """Return what an earlier worker left of this invocation, half a pause made whole."""
+        """Return how an earlier worker left this invocation; complete a half-written pause."""
         carrying = await self.guard.carrying(session, run.invocation)
         missing = missing_events(session.events, run.invocation, carrying)
         if _is_resumable(runner):
@@ -345,11 +344,12 @@ class AdkRuntime:
         return remainder(runner.agent, mine, paused=before.paused, resumable=_is_resumable(runner))
 
     def _for_the_rest(self, runner: Runner, session: Session, run: Run) -> Runner:
-        """Return the runner that does the rest of a turn.
+        """Return the runner that finishes a turn.
 
-        In a resumable app a node of a workflow counts as done whose worker died in a tool: its
-        model is not called again, because a call of it has no result. Another app calls the model.
-        It is not used where somebody is still to answer: the model would see a call that waits.
+        In a resumable app, a workflow node whose worker died in a tool counts as done: its model is
+        not called again, because one of its calls has no result. A non-resumable app calls the
+        model. That runner is not used while an answer is missing: the model would see a waiting
+        call.
         """
         mine = [event for event in session.events if event.invocation_id == run.invocation]
         lost = _is_resumable(runner) and cut_off(runner.agent, mine)
@@ -390,14 +390,14 @@ class AdkRuntime:
                 custom_metadata={MARK: run.id},
             ),
         )
-        # To the very end: who leaves at the confirmation event can never approve some of them.
+        # To the end: stopping at the confirmation event would lose some of them for good.
         async for event in stream:
             log.debug("adk.event", author=event.author, event_id=event.id)
             await self.show(run, event)
         session = await self._require_session(run)
         carrying = await self.guard.carrying(session, run.invocation)
         for event in missing_events(session.events, run.invocation, carrying):
-            # Code that has stopped a second time: ADK does not ask again.
+            # Code that has stopped a second time: ADK itself does not ask again.
             appended = await self.apps.sessions.append_event(session, event)
             await self.show(run, appended)
         await self.guard.journals.drop(run)
@@ -414,19 +414,19 @@ def _all_have_spoken(session: Session, replies: Sequence[Reply]) -> bool:
 
 
 def _wants_first_event(runner: Runner) -> bool:
-    """Whether this root cannot begin an invocation under an id that it was given.
+    """Return whether this root cannot begin an invocation under a given id.
 
-    A resumable app takes a given id for one to resume. Roots on ADK's node path look at what is
-    there; the older kinds (SequentialAgent, a custom BaseAgent) raise when nothing is.
+    A resumable app tries to resume a given id. Roots on ADK's node path check the session first;
+    older kinds (SequentialAgent, a custom BaseAgent) raise if it has no such invocation.
     """
     return _is_resumable(runner) and not _on_node_path(runner)
 
 
 def _goes_on_by_itself(runner: Runner, session: Session, replies: Sequence[Reply]) -> bool:
-    """Whether a resume without a message goes on from the answer that is in the session.
+    """Return whether a resume without a message continues from the answer in the session.
 
-    ADK looks for the answer in the last user event: after words of the user in between, the answer
-    has to be given again. Roots off the node path raise without a message unless resumable.
+    ADK looks for the answer in the last user event: if the user has sent a message since, the
+    answer has to be given again. Roots off the node path raise without a message unless resumable.
     """
     said = [event for event in session.events if event.author == "user" and event.content]
     ids = {one.approval.origin.confirmation for one in replies}

@@ -1,4 +1,4 @@
-"""What is shown of a turn, as it goes, to those who look on: ADK's events in ADK's wire form."""
+"""Shows the events of a running turn to its watchers, in ADK's wire form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signoff.broker.ledger.ledger import Ledger
 from signoff.core.approvals.run import Run
 
 EventSink = Callable[[Run, Event], Awaitable[None]]
-"""Takes each event of a turn; it never raises, because the turn is more than its onlookers."""
+"""Takes each event of a turn; it never raises, so that it cannot fail the turn."""
 
 WireSink = Callable[[Run, dict[str, Any]], Awaitable[None]]
 """The same for events in ADK's wire form."""
@@ -24,11 +24,11 @@ WireSink = Callable[[Run, dict[str, Any]], Awaitable[None]]
 _MOST_TURNS: Final = 1_000
 
 MOST_PARTS: Final = 5_000
-"""Partial events of one turn that are shown; half of what a stream holds, see `live`."""
+"""How many partial events of a turn are shown: half of a stream's capacity; see `live`."""
 
 
 async def show_nobody(run: Run, event: object) -> None:
-    """Take an event and show it to nobody."""
+    """Ignore an event."""
 
 
 def shown_through(ledger: Ledger) -> EventSink:
@@ -45,9 +45,10 @@ def shown_through(ledger: Ledger) -> EventSink:
 def json_shown_through(ledger: Ledger) -> WireSink:
     """Return a sink for events in wire form.
 
-    What a model is still saying comes in many partial events. Each is lost without harm, because
-    the whole event follows: they do not make a turn wait for a Redis that is away, and those of an
-    endless one do not push whole events out of the stream.
+    A model that streams sends many partial events. Each of them may be lost, because the whole
+    event follows. If Redis cannot be reached, the turn's other partial events are not sent, so that
+    they do not delay the turn. Their number is limited, so that they do not push whole events out
+    of the stream.
     """
     parts: dict[tuple[str, int], int] = {}
 
@@ -70,7 +71,7 @@ def json_shown_through(ledger: Ledger) -> WireSink:
 
 
 def latest_turn(events: Sequence[Event], invocation_id: str) -> list[Event]:
-    """Return what an agent said since the user last spoke in this invocation."""
+    """Return the events of an invocation after the user's last message."""
     turn: list[Event] = []
     for event in events:
         if event.invocation_id == invocation_id:
@@ -81,7 +82,7 @@ def latest_turn(events: Sequence[Event], invocation_id: str) -> list[Event]:
 def event_json(event: Event) -> Any:  # noqa: ANN401 -- JSON
     """Return an event as ADK's own server sends it (google.adk.cli.api_server, ``/run_sse``).
 
-    That is in camelCase, without what is None, without ADK's internal marks and without the
+    It is in camelCase, without fields that are None, without ADK's internal marks and without the
     secrets of credentials.
     """
     dumped = public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")

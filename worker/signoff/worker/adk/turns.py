@@ -1,4 +1,4 @@
-"""From what a session says about a run to what the executor is told of it."""
+"""Builds what the executor needs from the state of an invocation: a turn, or an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def turn_of(run: Run, invocation: Invocation) -> Turn:
     """Return how a turn ended.
 
     Raises:
-        PauseNotRoutable: The agent waits for something that nobody can be asked for.
+        PauseNotRoutable: The agent waits for something that no approver can give.
     """
     if invocation.stuck_on:
         names = tuple(dict.fromkeys(invocation.stuck_on))
@@ -67,33 +67,33 @@ def _pause(run: Run, asked: Confirmation | Request, invocation: Invocation) -> P
 
 
 NOT_RESUMABLE = (
-    "its root agent runs others in an order of its own, and google-adk takes that up in resumable "
-    "apps alone (ResumabilityConfig(is_resumable=True))"
+    "its root agent runs others in an order of its own, and google-adk resumes such an agent only "
+    "in resumable apps (ResumabilityConfig(is_resumable=True))"
 )
 
 
 def turn_lost(run: Run, approvals: Sequence[Approval], why: str = NOT_RESUMABLE) -> TurnLost:
-    """Return the error for a turn that was cut off, and that nobody can take up.
+    """Return the error for a turn that was cut off and cannot be resumed.
 
     Args:
         run: The run.
-        approvals: Those whose answers the turn went on from, as they are by now.
-        why: Why it cannot be taken up.
+        approvals: The approvals whose answers the turn resumed from, in their current state.
+        why: Why it cannot be resumed.
     """
     ran = [f"{one.call.name}()" for one in approvals if one.handoff is Handoff.FINISHED]
     return TurnLost(
         f"Run {run.id} of {run.app} was cut off in the middle of a turn, and the agent cannot go "
         f"on from there: {why}. {f'{_listed(ran)} has run. ' if ran else ''}What the agent had "
-        "still to do was not done. Look at what was done, and submit the rest anew."
+        "still to do was not done. Look at what was done, and submit the rest again."
     )
 
 
 def answer_not_taken(run: Run, approvals: Sequence[Approval]) -> AnswerNotTaken:
-    """Return the error for answers that ADK was given, and has not gone on from."""
+    """Return the error for answers that ADK got but has not resumed from."""
     names = _listed([f"{one.call.name}() of {one.origin.agent}" for one in approvals])
     return AnswerNotTaken(
-        f"google-adk was given the answer to run {run.id} of {run.app}, and did not go on from it: "
-        f"{names} was not run. `signoff doctor` says which agents cannot be asked where they are."
+        f"google-adk got the answer to run {run.id} of {run.app}, but did not resume from it: "
+        f"{names} was not run. `signoff doctor` lists the agents that cannot receive answers."
     )
 
 

@@ -1,4 +1,4 @@
-"""An answer that came by the API: found, held to the rules, and committed like any other."""
+"""Answers that come through the API: finds their approvals, checks and commits them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ CHANNEL: Final = "api"
 _ROUTING: Final = 20.0
 
 _NEXT: Final = {Handoff.IN_DOUBT: "again", Handoff.EXPIRED: "expired", Handoff.VOID: "expired"}
-"""What counts the questions under one id, by what has become of the answer to the last one."""
+"""The counter in `Origin` that the next question under an id increments, by the last handoff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The turn that a request has brought about, or will once its siblings are answered.
+    """The turn that a request starts, or that starts once all calls of the pause are answered.
 
     Attributes:
         run: The run.
@@ -64,11 +64,13 @@ class Answering:
 
     Attributes:
         decisions: Makes the moves.
-        watching: The ledger on connections that may be held while something is waited for.
+        watching: The ledger on separate connections, which may be held while we wait.
+        patience: How long an answer waits until its approvers are resolved, in seconds.
     """
 
     decisions: Decisions
     watching: Ledger
+    patience: float = _ROUTING
 
     async def take(
         self,
@@ -77,16 +79,16 @@ class Answering:
         answers: Sequence[Answer],
         watched: Watch = Watch.EVENTS,
     ) -> Turn:
-        """Commit the answers of one message, as the person that the caller is.
+        """Commit the answers of one message, as the caller's person.
 
-        All are tried before the first is committed, so that one that cannot be taken leaves the
-        others undone too. Each is committed separately: where somebody else answers at the same
-        moment, those before it stay.
+        All answers are checked before the first is committed, so that nothing is committed if one
+        of them is refused. Each is committed separately: if somebody else answers at the same
+        moment, the answers committed before that stay.
 
         Raises:
-            Problem: 404 for a call that is not there, or not to be seen by this caller; 403 for
-                somebody who may not answer; 409 for a call that is answered; 422 for values that
-                do not fit; 503 while nobody has been asked yet.
+            Problem: 404 for a call that does not exist, or that this caller may not see; 403 for a
+                person who may not answer; 409 for a call that is already answered; 422 for values
+                that do not fit; 503 while the approvers are not resolved yet.
             PayloadError: The values do not fit; nothing was committed.
             LedgerUnavailable: Redis cannot be reached.
         """
@@ -124,7 +126,7 @@ class Answering:
         return Turn(run.id, pause, len(run.waiting) if still else 0)
 
     async def _find(self, caller: Caller, request: RunRequest, answer: Answer) -> Approval:
-        """Return the approval of a call; one that the caller may not see is not there."""
+        """Return the approval of a call; 404 if the caller may not see it."""
         approval = await self._latest(request, answer.call)
         if not caller.may_see(request.app_name) or not (
             caller.may_use(request.app_name, request.user_id)
@@ -134,7 +136,7 @@ class Answering:
         return approval
 
     async def _latest(self, request: RunRequest, call: str) -> Approval:
-        """Return the approval of the latest question that was put under this id.
+        """Return the approval of the latest question with this id.
 
         Raises:
             Problem: 404 if there is none.
@@ -155,13 +157,13 @@ class Answering:
             return max(
                 asked, key=lambda one: (one.origin.nth, one.origin.again, one.origin.expired)
             )
-        # It was answered in a pause that is over, of which its run has no list any more.
+        # It was answered in an earlier pause, whose approvals the run no longer lists.
         found: Approval | None = None
         with contextlib.suppress(ApprovalNotFound):
             while True:
                 found = await ledger.approval(approval_id(origin))
-                # The question whether it shall run again goes by the same id in the session, and
-                # so does that of a node which is run again.
+                # If a call in doubt or a node is to run again, the next question has the same id
+                # in the session.
                 name = _NEXT.get(found.handoff, "nth")
                 origin = found.origin.model_copy(update={name: getattr(found.origin, name) + 1})
         if found is None:
@@ -186,10 +188,10 @@ class Answering:
         return caller.person
 
     async def _routed(self, approval: Approval) -> Approval:
-        """Wait until it is said who is asked: a client may answer before the router has looked.
+        """Wait until the approvers are resolved: a client may answer before the router has run.
 
         Raises:
-            Problem: 503 if nobody has been asked after some seconds.
+            Problem: 503 if they are not resolved after some seconds.
         """
         if approval.terms is not None or approval.state is not State.PENDING:
             return approval
@@ -197,8 +199,8 @@ class Answering:
         async with store.translated_client() as client:
             latest = await client.xrevrange(f"{store.prefix}audit", count=1)
         try:
-            async with asyncio.timeout(_ROUTING):
-                # Looked at after the place from which it is followed, so nothing falls between.
+            async with asyncio.timeout(self.patience):
+                # Read after the position from which we follow, so that no change is missed.
                 approval = await self.decisions.ledger.approval(approval.id)
                 entries = follow(store, subject=approval.id, start=latest[0][0] if latest else "0")
                 while approval.terms is None and approval.state is State.PENDING:
@@ -209,15 +211,15 @@ class Answering:
                 503,
                 "not-asked-yet",
                 "Nobody has been asked yet",
-                f"It is not said yet who answers {topic(approval)}: the policies are applied "
-                "by `signoff channels`. Does it run? Then send the answer again.",
+                f"Signoff does not know yet who may answer {topic(approval)}: `signoff channels` "
+                "applies the policies. Start it if it does not run, and send the answer again.",
                 headers={"Retry-After": "2"},
             ) from None
         return approval
 
 
 def _require(outcome: Outcome) -> Approval:
-    """Return the approval after a move that was made.
+    """Return the approval after a move.
 
     Raises:
         Problem: It was refused.
@@ -229,7 +231,7 @@ def _require(outcome: Outcome) -> Approval:
 
 
 def _refused(latest: Approval, error: DecisionRefused) -> Problem:
-    """Return the problem that a refusal is to the person who has answered."""
+    """Return a refusal as a problem for the person who has answered."""
     problem = problem_of(error)
     if isinstance(error, AlreadyDecided) and latest.decision is not None:
         at = latest.decision.at
@@ -252,7 +254,7 @@ def _move(verdict: Stated) -> Move:
 
 
 def _proof(caller: Caller) -> dict[str, JsonValue]:
-    """Return what the audit notes of the person who has answered."""
+    """Return how the audit log names the person who has answered."""
     token = {"token": caller.token} if caller.token else {}
     return {"caller": caller.name, **token}
 

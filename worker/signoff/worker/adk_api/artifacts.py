@@ -1,4 +1,4 @@
-"""The artifacts of sessions: what agents have saved, to be listed and loaded."""
+"""The artifacts of sessions: lists and loads what agents have saved."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class _Place(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """The endpoints; each looks first whether the caller may see the session.
+    """The endpoints; each requires first that the caller may see the session.
 
-    What agents save is read here and not changed: a call that somebody is asked about may name an
-    artifact, and has to find what was there when it was shown.
+    They only read artifacts: a call that waits for an approval may name an artifact, which must
+    still be the one that the approver was shown.
 
     Attributes:
-        admit: Says who makes a request for an app.
+        admit: Returns the caller of a request for an app.
         sessions: ADK's sessions.
-        service: Where the artifacts are; the same as the workers'.
+        service: The artifact service that the workers use.
     """
 
     admit: Callable[[Request, str], Awaitable[Caller]]
@@ -45,12 +45,12 @@ class Artifacts:
     service: BaseArtifactService
 
     async def names(self, request: Request, app: str, user: str, session: str) -> Response:
-        """Return the names of what is there."""
+        """Return the names of the artifacts."""
         place = await self._place(request, app, user, session)
         return JSONResponse(await _sound(self.service.list_artifact_keys(**place)))
 
     async def one(self, request: Request, app: str, user: str, session: str, name: str) -> Response:
-        """Return an artifact as a part of a message, in the version that is named."""
+        """Return an artifact, in the requested version, as a part of a message."""
         place, number = await self._place(request, app, user, session), _number(request)
         found = await _sound(self.service.load_artifact(**place, filename=name, version=number))
         return _shown(found)
@@ -58,14 +58,14 @@ class Artifacts:
     async def versions(
         self, request: Request, app: str, user: str, session: str, name: str
     ) -> Response:
-        """Return the numbers of its versions."""
+        """Return the numbers of an artifact's versions."""
         place = await self._place(request, app, user, session)
         return JSONResponse(await _sound(self.service.list_versions(**place, filename=name)))
 
     async def all_metadata(
         self, request: Request, app: str, user: str, session: str, name: str
     ) -> Response:
-        """Return what is known of all its versions."""
+        """Return the metadata of all versions of an artifact."""
         place = await self._place(request, app, user, session)
         found = await _sound(self.service.list_artifact_versions(**place, filename=name))
         return JSONResponse([_dumped(one) for one in found])
@@ -73,7 +73,7 @@ class Artifacts:
     async def metadata(
         self, request: Request, app: str, user: str, session: str, name: str
     ) -> Response:
-        """Return what is known of the version that is named."""
+        """Return the metadata of the requested version of an artifact."""
         place, number = await self._place(request, app, user, session), _number(request)
         found = self.service.get_artifact_version(**place, filename=name, version=number)
         return _shown(await _sound(found))
@@ -89,7 +89,7 @@ class Artifacts:
 
 
 def _number(request: Request) -> int | None:
-    """Return the version in the path or the query, None for the latest."""
+    """Return the version in the path or the query; None for the latest."""
     version = request.path_params.get("version") or request.query_params.get("version", "latest")
     if version == "latest":
         return None

@@ -1,4 +1,4 @@
-"""What a client sends: read to the letter, or refused."""
+"""Reads the bodies of requests; what cannot be used is refused, not ignored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Answer:
     Attributes:
         call: The id of the call that it answers.
         name: The name of that call.
-        response: What it says; `signoff.worker.adk_api.stated` reads it.
+        response: Its content; `signoff.worker.adk_api.stated` reads it.
     """
 
     call: str
@@ -60,7 +60,7 @@ async def read_object(request: Request, *, optional: bool = False) -> dict[str, 
         optional: Whether no body means an empty object.
 
     Raises:
-        Problem: 413 over `LARGEST`, 415 for another media type, 400 for what is not JSON.
+        Problem: 413 for a body over `LARGEST`, 415 for another media type, 400 for invalid JSON.
     """
     body = await _read(request)
     if optional and not body.strip():
@@ -90,7 +90,7 @@ async def _read(request: Request) -> bytes:
         length += len(chunk)
         if length > _DRAINED:
             break
-        # A client reads the answer only when it has sent all: the rest is read and forgotten.
+        # A client reads the response only after it has sent everything: the rest is discarded.
         if length <= LARGEST:
             body += chunk
     if length > LARGEST:
@@ -103,18 +103,18 @@ def _too_large() -> Problem:
         413,
         "too-large",
         "The body is too large",
-        f"A request may have {LARGEST:,} bytes. Nothing in it was looked at.",
+        f"A request may have {LARGEST:,} bytes; this one was not read.",
     )
 
 
 def parse_json(text: bytes | str, what: str) -> Any:  # noqa: ANN401 -- JSON
-    """Parse JSON, in the sense in which every reader agrees (RFC 8259, section 4; RFC 7493).
+    """Parse JSON that every parser reads in the same way (RFC 8259, section 4; RFC 7493).
 
-    A name that is given twice means one thing to one reader and another to the next; what was
-    approved would depend on who reads it. So that is refused, and so are numbers that are none.
+    Parsers disagree about a name that occurs twice, so the approved values would depend on the
+    parser. Such a name is refused, and so are NaN and infinite numbers.
 
     Raises:
-        Problem: 400, and where.
+        Problem: 400, with the reason.
     """
     try:
         decoded = text.decode() if isinstance(text, bytes) else text
@@ -124,7 +124,7 @@ def parse_json(text: bytes | str, what: str) -> Any:  # noqa: ANN401 -- JSON
             parse_constant=_no_number,
             parse_float=_finite,
         )
-        # A lone surrogate can be written in JSON and is no text.
+        # JSON can contain a lone surrogate, which is not valid text.
         json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -155,10 +155,10 @@ def _finite(text: str) -> float:
 
 
 def read_request(body: dict[str, Any]) -> tuple[RunRequest, str | list[Answer]]:
-    """Return a request to run an agent, and what its message is: words, or answers.
+    """Return a request to run an agent, and its message: a text, or answers.
 
     Raises:
-        Problem: 400 for words and answers in one message, and for an unknown name; 422 for
+        Problem: 400 for text and answers in one message, and for an unknown name; 422 for
             everything else that would be dropped or misunderstood.
     """
     try:
@@ -234,7 +234,7 @@ def _answer(response: types.FunctionResponse) -> Answer:
 
 
 def wrong_field(key: str, read: object, example: str, wanted: str) -> Problem:
-    """Return the problem that a field of an answer is."""
+    """Return the problem for a wrong field of an answer."""
     shown = brief(json.dumps(read, ensure_ascii=False, default=str))
     return Problem(
         422,

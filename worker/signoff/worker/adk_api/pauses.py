@@ -1,11 +1,11 @@
-"""Pauses of agents that run elsewhere, as `signoff.worker.plugin` publishes them."""
+"""Pauses of remote agents, as `signoff.worker.plugin` publishes them."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -44,14 +44,14 @@ _NO_WORDS: Final = "(The turn began without words.)"
 
 
 class Waiting(Body):
-    """One call that waits: the ``adk_request_confirmation`` call as ADK has made it."""
+    """A waiting call: the ``adk_request_confirmation`` call that ADK has made."""
 
     agent: str = ""
     function_call: dict[str, Any]
 
 
 class Published(Body):
-    """What a turn has left waiting, and what was answered in it by somebody else than Signoff."""
+    """The calls that a turn waits for, and the calls that were answered without Signoff."""
 
     app_name: str
     user_id: str
@@ -75,7 +75,7 @@ class Opened:
 
     Attributes:
         approvals: The approvals of all calls.
-        fresh: Whether one of them was not known before.
+        fresh: Whether at least one of them is new.
     """
 
     approvals: tuple[str, ...]
@@ -84,27 +84,27 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """Opens approvals for agents that run elsewhere.
+    """Opens approvals for remote agents.
 
     Attributes:
-        decisions: Has the ledger.
-        remote: The agents elsewhere that Signoff can answer.
-        hide: What may have to be hidden of a call until its policy is known.
+        decisions: Gives access to the ledger.
+        remote: The remote agents that Signoff can answer.
+        hides: Returns the arguments to hide in a call until its policy is known.
     """
 
     decisions: Decisions
     remote: Mapping[str, RemoteApp]
-    hide: Hidden = ()
+    hides: Callable[[], Hidden] = tuple
 
     async def open(self, caller: Caller, body: dict[str, Any]) -> Opened:
         """Open an approval for each call that has none; publishing again changes nothing.
 
-        What was answered elsewhere is withdrawn first.
+        Approvals that were answered without Signoff are withdrawn first.
 
         Raises:
             Problem: 403 if the caller may not act for this user in this app; 404 if Signoff has no
-                address to answer to; 409 while Signoff itself runs the session, and sees its
-                pauses without being told; 422 for what cannot be read.
+                address to answer to; 409 while Signoff itself runs the session, and so finds its
+                pauses; 422 for a body that cannot be read.
             NotCanonical: The arguments of a call have no digest.
             LedgerUnavailable: Redis cannot be reached.
         """
@@ -122,7 +122,7 @@ class Pauses:
         return await self.decisions.ledger.decide_again(attempt)
 
     async def _take_back(self, published: Published) -> None:
-        """Ask nobody any more about what was answered where the agent runs."""
+        """Withdraw the approvals that were answered where the agent runs."""
         for call in published.answered:
             origin = Origin(
                 run="",
@@ -134,14 +134,14 @@ class Pauses:
             )
             cancel, plugin = Cancel(reason=_ELSEWHERE), Actor(Operator(name="plugin"))
             with contextlib.suppress(ApprovalNotFound):
-                # One that has ended cannot be withdrawn, and need not be.
+                # An ended approval cannot be withdrawn, and does not need to be.
                 await self.decisions.take(approval_id(origin), cancel, plugin)
 
     def _named(self, caller: Caller, published: Published) -> Published:
-        """Return it under the name that the app has here, if it may be published.
+        """Return the pause with our name for the app, if the caller may publish it.
 
-        Where answers go is for the settings to say, because they carry credentials; what the agent
-        says of its address only tells servers apart that call an app the same.
+        Only the settings determine where answers go, because answers carry credentials. The address
+        that the agent sends only distinguishes servers with apps of the same name.
         """
         given = (published.app_url or "").rstrip("/")
         found = [
@@ -213,7 +213,7 @@ class Pauses:
                 template=one.payload,
                 request=published.message,
                 now=now,
-                hide=self.hide,
+                hide=self.hides(),
             )
             opened.append(approval.id)
             open_approval(change, approval, events)
@@ -242,7 +242,7 @@ def _confirmations(published: Published) -> list[Confirmation]:
         except ValidationError as error:
             raise invalid(error, at=at) from error
         except (AttributeError, TypeError) as error:
-            # Where an object is wanted, something else is.
+            # A value is not an object where one is required.
             raise misformed(f"{at} cannot be read: {error}") from error
         found[asked[0].id] = asked[0]
     return list(found.values())
@@ -261,7 +261,7 @@ def _origin(published: Published, asked: Confirmation, *, run: str) -> Origin:
 
 
 def _run_id(published: Published, fresh: Sequence[Confirmation]) -> str:
-    """Return an id that is a function of what waits: published twice, it is the same run."""
+    """Return an id derived from the waiting calls, so that publishing twice gives the same run."""
     names = [
         published.app_name,
         published.user_id,

@@ -1,4 +1,4 @@
-"""What is wrong with a request, as a problem document (RFC 9457)."""
+"""The errors of requests as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS: Final[Kinds] = {
     RemoteUnavailable: (503, "unavailable", "The agent's server is away"),
     RemoteError: (502, "bad-server", "The agent's server refuses"),
 }
-"""The errors that a request can meet here."""
+"""The status, the kind and the title of each error that a request can raise."""
 
 
 class Problem(BaseProblem):
@@ -48,9 +48,9 @@ class Problem(BaseProblem):
     retry_after = 2
 
     def response(self, request: Request) -> Response:
-        """Return the answer, in a stream for a client that accepts nothing else.
+        """Return the response; as a stream for a client that accepts only streams.
 
-        The page of ADK looks at no status: of an answer it shows what is an event.
+        ADK's page ignores the status and shows only events, so the problem is an event there.
         """
         content, headers = self.document(), self.headers
         if request.headers.get("accept", "").strip().casefold() != _STREAM:
@@ -70,7 +70,7 @@ class Problem(BaseProblem):
 
 
 def problem_of(error: SignoffError) -> Problem:
-    """Return the problem that an error is for the client."""
+    """Return the problem for an error."""
     return Problem.of(error, KINDS)
 
 
@@ -83,37 +83,37 @@ class Body(BaseModel):
 
 
 def misformed(detail: str) -> Problem:
-    """Return the problem that a body of the wrong form is."""
+    """Return the problem for a body of the wrong form."""
     return Problem(422, "invalid", "The body has the wrong form", detail)
 
 
 def not_served(status: int, detail: str) -> Problem:
-    """Return the problem that a path of ADK's is which is not served here: 404 or 501."""
+    """Return the problem for a path of ADK's server that is not served here: 404 or 501."""
     return Problem(status, "not-served", "This is not served", detail)
 
 
 def not_your_user(detail: str) -> Problem:
-    """Return the problem that a token is for other users or apps."""
+    """Return the problem for a token of other users or apps."""
     return Problem(403, "not-your-user", "This token is not for this user", detail)
 
 
 def session_busy(detail: str) -> Problem:
-    """Return the problem that a session is in use at this moment."""
+    """Return the problem for a session that is in use at this moment."""
     headers = {"Retry-After": "2"}
     return Problem(409, "session-busy", "The session is being run", detail, headers=headers)
 
 
 def unknown_name(detail: str) -> Problem:
-    """Return the problem that a function response has another name than the call wants."""
+    """Return the problem for a function response whose name is not that of its call."""
     return Problem(400, "unknown-name", "This name is not taken", detail)
 
 
 def invalid(error: ValidationError, *, at: str = "") -> Problem:
-    """Return the problem that a document of the wrong form is.
+    """Return the problem for a document of the wrong form.
 
     Args:
-        error: What pydantic found.
-        at: Where in the body the document stands, as a JSON pointer (RFC 6901).
+        error: The error of pydantic.
+        at: The place of the document in the body, as a JSON pointer (RFC 6901).
     """
     found = error.errors(include_url=False, include_input=False, include_context=False)[:20]
     errors: list[JsonValue] = [
@@ -134,7 +134,7 @@ def _escaped(part: int | str) -> str:
 
 
 class ProblemRoute(APIRoute):
-    """A route whose errors are answered with problem documents."""
+    """A route that answers errors with problem documents."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler, with its errors translated."""
@@ -151,7 +151,7 @@ class ProblemRoute(APIRoute):
                     log.warning("api.failed", path=request.url.path, error=str(error))
                 return translated.response(request)
             except ClientDisconnect:
-                raise  # who went away, or was too slow, is the gateway's to mind
+                raise  # the gateway handles clients that disconnect or are too slow
             except Exception:
                 log.exception("api.failed", path=request.url.path)
                 words = "Something unexpected happened; the log of the gateway says what."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -48,13 +48,13 @@ class AdkApi:
     """The endpoints.
 
     Attributes:
-        gate: Says who makes a request.
+        gate: Authenticates callers.
         decisions: Submits runs.
         sessions: ADK's sessions.
-        answering: Takes answers.
+        answering: Receives answers.
         onlookers: Shows turns.
         folder: The folder of the agents.
-        pauses: Takes what agents elsewhere wait for.
+        pauses: Receives the pauses of remote agents.
     """
 
     gate: Gate
@@ -66,12 +66,12 @@ class AdkApi:
     pauses: Pauses
 
     async def health(self, request: Request) -> Response:
-        """Say that the server is there; to everybody, as ADK's own does."""
+        """Report that the server is up; no token is needed, as for ADK's own server."""
         del request
         return JSONResponse({"status": "ok"})
 
     async def version(self, request: Request) -> Response:
-        """Say which ADK the agents run on; clients tell by it what the server can do."""
+        """Return the version of ADK; clients derive from it what the server can do."""
         await self.gate.admit(request)
         python = ".".join(str(part) for part in sys.version_info[:3])
         return JSONResponse(
@@ -93,7 +93,7 @@ class AdkApi:
         return JSONResponse(await self.sessions.list(caller, app, user))
 
     async def create_session(self, request: Request, app: str, user: str) -> Response:
-        """Make a session."""
+        """Create a session."""
         caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         body = await read_object(request, optional=True)
         return JSONResponse(session_json(await self.sessions.create(caller, app, user, body)))
@@ -101,7 +101,7 @@ class AdkApi:
     async def create_named_session(
         self, request: Request, app: str, user: str, session: str
     ) -> Response:
-        """Make a session with this id; the body is its state."""
+        """Create a session with this id; the body is its state."""
         caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         state = await read_object(request, optional=True)
         body = {"session_id": session, "state": state}
@@ -113,7 +113,7 @@ class AdkApi:
         return JSONResponse(session_json(await self.sessions.get(caller, app, user, session)))
 
     async def update_session(self, request: Request, app: str, user: str, session: str) -> Response:
-        """Set some of a session's state."""
+        """Update a part of a session's state."""
         caller = await self.admit(request, app, Scope.RUNS_SUBMIT)
         body = await read_object(request)
         changed = await self.sessions.update(caller, app, user, session, body)
@@ -134,13 +134,13 @@ class AdkApi:
         return self.onlookers.stream(await self._turn(request, streams=True))
 
     async def admit(self, request: Request, app: str, scope: Scope = Scope.RUNS_READ) -> Caller:
-        """Return who makes a request for an app that is there."""
+        """Return the caller of a request for an existing app."""
         caller = await self.gate.admit(request, scope)
         self._require_app(caller, app)
         return caller
 
     async def publish(self, request: Request) -> Response:
-        """Take what a turn of an agent elsewhere has left waiting; 201 where that is news."""
+        """Receive the pause of a remote agent; 201 if it opens an approval."""
         caller = await self.gate.admit(request, Scope.RUNS_SUBMIT)
         opened = await self.pauses.open(caller, await read_object(request))
         return JSONResponse(
@@ -148,7 +148,7 @@ class AdkApi:
         )
 
     async def not_served(self, request: Request, rest: str) -> Response:
-        """Say of what else ADK's server has that it is not here."""
+        """Refuse the other routes of ADK's server."""
         del rest
         await self.gate.admit(request)
         raise not_served(
@@ -159,11 +159,11 @@ class AdkApi:
         )
 
     async def _turn(self, request: Request, *, streams: bool) -> Turn:
-        """Carry a request out and return the turn that it brings about.
+        """Execute a request and return its turn.
 
         Args:
             request: The request.
-            streams: Whether `streaming` is heeded, which ADK's own server does in a stream only.
+            streams: Whether to respect `streaming`; ADK's own server does so only in a stream.
 
         Raises:
             Problem: It cannot be carried out; nothing was changed.
@@ -189,7 +189,7 @@ class AdkApi:
         return Turn(run.id, pause=0)
 
     def _apps(self, caller: Caller) -> list[str]:
-        # Where all agents are elsewhere, there is no folder.
+        # If all agents are remote, there is no folder.
         names = app_names(self.folder) if self.folder.is_dir() else []
         return [name for name in sorted({*names, *self.sessions.others}) if caller.may_see(name)]
 
@@ -222,24 +222,24 @@ def make_adk_router(
     remote: Mapping[str, RemoteApp] | None = None,
     remote_sessions: Mapping[str, BaseSessionService] | None = None,
     web: bool = False,
-    hide: Hidden = (),
+    hides: Callable[[], Hidden] = tuple,
 ) -> APIRouter:
     """Return the routes of an ADK API server whose agents run on the workers.
 
     Args:
         decisions: Submits runs and takes answers.
-        watching: The same ledger on connections of its own: each client that looks on holds one.
+        watching: The same ledger on separate connections: each watching client holds one.
         sessions: The session service that the workers use.
         artifacts: The artifact service that the workers use.
         folder: The folder of the agents.
-        tokens: Who may use it, besides those to whom `signoff tokens create` has given a token.
-        local: Whether programs on this machine may without one, while there are no `tokens`.
-        local_person: As whom these answer then.
-        rate: How many requests a minute one token of `signoff tokens` may make; 0 for any number.
-        remote: The agents elsewhere that may publish their pauses.
-        remote_sessions: The sessions of those of them that can be submitted to, by app.
+        tokens: The tokens of the settings, in addition to those of `signoff tokens create`.
+        local: Whether programs on this machine need no token while there are no `tokens`.
+        local_person: The person as whom these programs answer.
+        rate: How many requests a minute one token of `signoff tokens` may make; 0 for no limit.
+        remote: The remote agents that may publish their pauses.
+        remote_sessions: The sessions of the remote agents that runs can be submitted to, by app.
         web: Whether ADK's own page is served too.
-        hide: What may have to be hidden of a call until its policy is known.
+        hides: Returns the arguments to hide in a call until its policy is known.
     """
     api = AdkApi(
         gate=Gate(tokens, decisions, local=local, local_person=local_person, rate=rate),
@@ -248,7 +248,7 @@ def make_adk_router(
         answering=Answering(decisions, watching),
         onlookers=Onlookers(watching),
         folder=folder,
-        pauses=Pauses(decisions, remote or {}, hide),
+        pauses=Pauses(decisions, remote or {}, hides),
     )
     kept = Artifacts(api.admit, api.sessions, artifacts)
     router = APIRouter(route_class=ProblemRoute)
@@ -263,7 +263,7 @@ def make_adk_router(
         (_SESSION, "PATCH", api.update_session),
         (_SESSION, "DELETE", api.delete_session),
         (_ARTIFACTS, "GET", kept.names),
-        # Names may have slashes: what ends in /versions comes before what is a name to its end.
+        # Names may contain slashes, so routes that end in /versions come before routes of names.
         (_ARTIFACT + "/versions/metadata", "GET", kept.all_metadata),
         (_ARTIFACT + "/versions/{version}/metadata", "GET", kept.metadata),
         (_ARTIFACT + "/versions/{version}", "GET", kept.one),

@@ -1,4 +1,4 @@
-"""The sessions API: what a caller may see and change of ADK's sessions."""
+"""The sessions API: lets callers see and change ADK's sessions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OURS: Final = "signoff_"
 
 
 class NewSession(Body):
-    """What a session is made with (CreateSessionRequest of google.adk.cli.api_server)."""
+    """The body that creates a session (CreateSessionRequest of google.adk.cli.api_server)."""
 
     session_id: str | None = None
     state: dict[str, Any] | None = None
@@ -50,19 +50,19 @@ class NewSession(Body):
 
 
 class NewState(Body):
-    """What is set in a session's state (UpdateSessionRequest)."""
+    """The body that changes a session's state (UpdateSessionRequest)."""
 
     state_delta: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """ADK's sessions, as far as a caller may use them.
+    """ADK's sessions, with the permissions of the caller.
 
     Attributes:
-        usual: Where they are; the same as the workers'.
-        decisions: Takes back what a deleted session waits for.
-        others: Where those of agents elsewhere are, by app.
+        usual: The session service that the workers use.
+        decisions: Withdraws the approvals that a deleted session waits for.
+        others: The session services of remote agents, by app.
     """
 
     usual: BaseSessionService
@@ -70,14 +70,14 @@ class Sessions:
     others: Mapping[str, BaseSessionService] = field(default_factory=dict)
 
     def service(self, app: str) -> BaseSessionService:
-        """Return where the sessions of an app are."""
+        """Return the session service of an app."""
         return self.others.get(app, self.usual)
 
     async def get(self, caller: Caller, app: str, user: str, session: str) -> Session:
         """Return a session.
 
         Raises:
-            Problem: 404 if it is not there or the caller may not see it: the two look the same.
+            Problem: 404 if it does not exist or the caller may not see it: the two look the same.
         """
         found = None
         if caller.may_use(app, user) and not _has_zero([user, session]):
@@ -107,12 +107,12 @@ class Sessions:
         return [session_json(one) for one in listed.sessions]
 
     async def create(self, caller: Caller, app: str, user: str, body: dict[str, Any]) -> Session:
-        """Make a session.
+        """Create a session.
 
         Raises:
-            Problem: 403 if the caller may not act for this user, 409 if there is one with this id
-                or state of the user would change that calls wait with, 422 for ids that cannot be
-                kept and for what would be dropped.
+            Problem: 403 if the caller may not act for this user; 409 if the id is in use, or if the
+                user's state would change while calls wait; 422 for ids that cannot be stored, and
+                for fields that would be dropped.
         """
         _require_use(caller, app, user)
         try:
@@ -146,11 +146,11 @@ class Sessions:
     async def update(
         self, caller: Caller, app: str, user: str, session: str, body: dict[str, Any]
     ) -> Session:
-        """Set some of a session's state; the agent does not run.
+        """Set some keys of a session's state; the agent does not run.
 
         Raises:
-            Problem: 404 as for `get`, 409 while the session is run or a call in it waits for an
-                approval, 422 for state that is Signoff's own.
+            Problem: 404 as for `get`; 409 while an agent runs in the session or a call in it waits
+                for an approval; 422 for keys that belong to Signoff.
         """
         await self.get(caller, app, user, session)
         try:
@@ -170,10 +170,10 @@ class Sessions:
         return found
 
     async def delete(self, caller: Caller, app: str, user: str, session: str) -> None:
-        """Delete a session; what waits in it is withdrawn, so that nobody is asked in vain.
+        """Delete a session, and withdraw its pending approvals.
 
         Raises:
-            Problem: 404 as for `get`, 409 while the session is run, or is about to be.
+            Problem: 404 as for `get`; 409 while an agent runs in the session, or is about to.
         """
         await self.get(caller, app, user, session)
         async with self._alone(app, user, session):
@@ -181,7 +181,7 @@ class Sessions:
             if any(one.state in {RunState.QUEUED, RunState.ANSWERED} for one in runs):
                 raise _busy()
             for approval in [one for run in runs for one in run.waiting]:
-                # What was answered at this very moment cannot be withdrawn, and need not be.
+                # An approval that is answered at this moment cannot be withdrawn, and need not be.
                 cancel = Cancel(reason="the session was deleted")
                 await self.decisions.take(approval, cancel, Actor(Operator(name=user)))
             await self.service(app).delete_session(app_name=app, user_id=user, session_id=session)
@@ -189,10 +189,10 @@ class Sessions:
     async def _require_no_pause(
         self, app: str, user: str, session: str, state: Mapping[str, Any]
     ) -> None:
-        """Refuse to change the state that a call which waits was shown with, and may run with.
+        """Refuse to change state while a call waits that was shown with it and may run with it.
 
-        What holds for a whole app is not kept back: somebody always waits in it. The guard before
-        each tool holds what would run against what was approved, whatever the state is by then.
+        The state of a whole app may change, because some call always waits in an app. Whatever the
+        state is when a tool runs, the guard compares the call with the approved one.
         """
         ledger = self.decisions.ledger
         runs = await ledger.session_runs(app, user, session) if session else []
@@ -213,7 +213,7 @@ class Sessions:
 
     @asynccontextmanager
     async def _alone(self, app: str, user: str, session: str) -> AsyncIterator[None]:
-        """Hold the session's lease: no worker runs it meanwhile, and the session has one writer."""
+        """Hold the session's lease, so that no worker runs or changes the session meanwhile."""
         ledger, key = self.decisions.ledger, session_key(app, user, session)
         token = secrets.token_hex(8)
         if not await ledger.take_lease(key, token, lease=_LEASE):
@@ -239,12 +239,12 @@ def _require_use(caller: Caller, app: str, user: str) -> None:
 
 
 def _has_zero(value: object) -> bool:
-    """Whether there is a zero byte in JSON: PostgreSQL keeps none, nor looks for one."""
+    """Return whether JSON contains U+0000, which PostgreSQL can neither store nor look up."""
     return "\\u0000" in json.dumps(value).replace("\\\\", "")
 
 
 def _require_own_state(caller: Caller, state: dict[str, Any]) -> None:
-    """Keep a caller who acts for some users from setting what holds for all of them."""
+    """Refuse keys that are Signoff's own, and state of all users from a caller for some users."""
     if _has_zero(state):
         raise misformed(
             "The state has the character U+0000, which not every store of sessions can keep. "

@@ -9,11 +9,11 @@ from pydantic import Field
 from signoff.core.base.model import Value
 
 ANYBODY: Final = "*"
-"""In `users`: every user."""
+"""The entry of `users` that stands for every user."""
 
 
 class ApiToken(Value):
-    """[[gateway.tokens]]: who may use ADK's API, by the hash of a bearer token (RFC 6750)."""
+    """[[gateway.tokens]]: a token for ADK's API: the hash of a bearer token (RFC 6750)."""
 
     name: str = Field("", max_length=64, description="The name of the holder in the log.")
     sha256: str = Field(

@@ -1,12 +1,13 @@
-"""What a function response says about the call that it answers: yes or no, and with which values.
+"""Reads a function response: whether it approves the call, and with which values.
 
-Three kinds of calls wait, and each is answered under the name of its call, as ADK has it:
+There are three kinds of waiting calls. Each is answered under the name of its call, as in ADK:
 
 - ``adk_request_confirmation``, and ``adk_request_input`` of a node that asks whether it may run:
   ``{"confirmed": true, "payload": …}``.
-- ``adk_request_input``: the answer itself, ``{"result": …}`` around anything that is no object.
-- a long-running tool: ``{"confirmed": true, "payload": …}`` too. What the tool returns is built
-  from that by the settings, whichever channel the answer came by.
+- ``adk_request_input``: the answer itself; a value that is not an object is wrapped in
+  ``{"result": …}``.
+- a long-running tool: ``{"confirmed": true, "payload": …}`` too. The settings build the tool's
+  result from it, for answers of all channels.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from signoff.worker.adk_api.bodies import Answer, parse_json, wrong_field
 from signoff.worker.adk_api.problems import Problem, unknown_name
 
 _ANSWER_KEYS = frozenset({"confirmed", "payload", "hint"})
-"""The fields of ADK's ToolConfirmation; it sends the hint back as it was."""
+"""The fields of ADK's ToolConfirmation; it sends the hint back unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What somebody says to a call that waits.
+    """An answer to a waiting call.
 
     Attributes:
-        yes: Yes or no.
-        values: The values that came with it, by field; None where there are none.
-        reason: The words that came with a no.
+        yes: Whether it approves the call.
+        values: The values of the answer, by field; None if there are none.
+        reason: The reason of a rejection.
     """
 
     yes: bool
@@ -56,11 +57,11 @@ def name_of(approval: Approval) -> str:
 
 
 def stated_in(approval: Approval, answer: Answer) -> Stated:
-    """Return what an answer says about the call of an approval.
+    """Return the answer in a function response to the call of an approval.
 
     Raises:
-        Problem: 400 for a name that is not that of the call, 422 for an answer of another form.
-        PayloadError: A value does not fit, or one too many is there.
+        Problem: 400 for a name other than that of the call, 422 for an answer of another form.
+        PayloadError: A value does not fit, or there is one too many.
     """
     if answer.name != name_of(approval):
         raise unknown_name(
@@ -80,8 +81,8 @@ def _of_input(form: Form, given: JsonValue) -> Stated:
 def _unwrapped(form: Form, given: JsonValue) -> JsonValue:
     """Return the answer in a response (google.adk.workflow.utils._rehydration_utils).
 
-    ADK's page wraps what was typed as text, and ADK reads JSON in it where it can. What the schema
-    takes as text stays text: an "0042" that was asked for is no 42.
+    ADK's page wraps the typed text, and ADK parses it as JSON if it can. A value that the schema
+    declares as text stays text: "0042" does not become 42.
     """
     if not isinstance(given, dict) or set(given) != {"result"}:
         return given
@@ -110,7 +111,7 @@ def _of_confirmation(approval: Approval, given: JsonValue) -> Stated:
             raise wrong_field(key, given[key], example, "is not a field")
     confirmed = given.get("confirmed")
     if not isinstance(confirmed, bool):
-        # ADK itself takes "yes" and 1 for true; an approval is not to be guessed.
+        # ADK itself accepts "yes" and 1 as true; an approval must not be guessed.
         raise wrong_field("confirmed", confirmed, '"confirmed": true', "is true or false")
     payload = given.get("payload")
     if confirmed:
@@ -121,18 +122,18 @@ def _of_confirmation(approval: Approval, given: JsonValue) -> Stated:
 
 
 def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | None:
-    """Return the payload of a yes as values by field.
+    """Return the payload of an approval as values by field.
 
     Args:
         approval: What is answered.
-        payload: As it came; None for none.
+        payload: The payload as received; None without one.
 
     Raises:
         PayloadError: It has a key too many, or a value of another kind; see
             `signoff.core.payloads.payload.check_payload`.
 
-    A template that comes back as it was shown fills in nothing: ADK's page sends it so, and what
-    nobody chose is no approval.
+    A template that comes back unchanged has no values: ADK's page sends it so, and values that
+    nobody has chosen are not an approval.
     """
     if payload is None:
         return None
@@ -146,12 +147,12 @@ def values_of(approval: Approval, payload: JsonValue) -> dict[str, JsonValue] | 
             return None
     if approval.template is not None and not isinstance(approval.template, dict):
         return {LONE_FIELD: checked}
-    # As it came: what a template leaves open has to be filled by the answer itself.
+    # Unchanged: the answer itself has to fill what a template leaves open.
     return payload if isinstance(payload, dict) else None
 
 
 def _without_fixed(approval: Approval, payload: JsonValue) -> JsonValue:
-    """Return a payload without what is hidden, where it comes back as the client was shown it."""
+    """Return a payload without hidden fields that come back as the client was shown them."""
     fixed, seen = approval.fixed, masked(approval)
     if not fixed or not isinstance(payload, dict):
         return payload
@@ -165,7 +166,7 @@ def _without_fixed(approval: Approval, payload: JsonValue) -> JsonValue:
 
 
 def _reason(payload: JsonValue) -> str:
-    """Return the reason that a no came with; other values of a no mean nothing to anybody."""
+    """Return the reason of a rejection; its other values have no meaning."""
     reason = payload.get("reason") if isinstance(payload, dict) else None
     if reason is None:
         return ""

@@ -1,4 +1,4 @@
-"""The events of a turn, for a client that waits for them: as a stream, or all at once."""
+"""Sends the events of a turn to a waiting client: as a stream, or as one list."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from signoff.worker.adk_api.answering import Turn
 from signoff.worker.adk_api.problems import Problem
 
 MOST: Final = 256
-"""Clients that may look on at once; each holds a connection to Redis."""
+"""How many clients may watch at the same time; each holds a connection to Redis."""
 
 _IDLE: Final = ": nothing new\n\n"
-"""A comment (WHATWG HTML, section 9.2.5): it keeps proxies patient, and shows who has gone."""
+"""A comment (WHATWG HTML, section 9.2.5): it keeps proxies open, and detects closed clients."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Onlookers:
 
     Attributes:
         ledger: The ledger, on connections that may be held.
-        count: How many look on.
+        count: How many clients are watching.
     """
 
     ledger: Ledger
@@ -47,22 +47,22 @@ class Onlookers:
             self.count -= 1
 
     def require_room(self) -> None:
-        """Refuse one client too many, before anything is done for it.
+        """Refuse a client if too many are watching; its request is not executed.
 
         Raises:
-            Problem: 503.
+            Problem: 503 if `MOST` clients are watching.
         """
         if self.count >= MOST:
             raise Problem(
                 503,
                 "busy",
-                "Too many clients look on",
+                "Too many clients are watching",
                 f"{MOST} clients follow runs through this gateway. Nothing was done; try again.",
                 headers={"Retry-After": "5"},
             )
 
     def stream(self, turn: Turn) -> Response:
-        """Return the events as server-sent events, each as soon as it is there."""
+        """Return the events as server-sent events, as they arrive."""
         return StreamingResponse(
             self._sent(turn),
             media_type="text/event-stream",
@@ -107,14 +107,14 @@ class Onlookers:
 
 
 def _failure(run: Run, turn: Turn) -> str:
-    """Return the kind of failure that a turn ended in, "" for none."""
+    """Return the kind of failure with which a turn has ended; "" for no failure."""
     if run.pause != turn.pause:
         return ""
     return {RunState.FAILED: "RunFailed", RunState.IN_DOUBT: "ToolInDoubt"}.get(run.state, "")
 
 
 def _error_event(kind: str, message: str) -> str:
-    """Return an error as ADK's server tells it in a stream (google.adk.cli.api_server)."""
+    """Return an error as ADK's server sends it in a stream (google.adk.cli.api_server)."""
     details = {"error_type": kind, "error_message": message, "timestamp": time.time()}
     told = {"error": f"{kind}: {message}", "error_details": details}
     return f"data: {json.dumps(told)}\n\n"

@@ -1,8 +1,8 @@
-"""ADK's own page, `adk web`, in front of the workers; it comes with google-adk, built.
+"""Serves ADK's own page, `adk web`, for the agents on the workers; google-adk contains the page.
 
-The page is a tool of developers and asks for more than an API server has: traces, evaluations, a
-builder. What lists something is answered with nothing, and what would need the agents' code in this
-process is refused, which the page takes as it is.
+The page is a developer tool and requests more than an API server has: traces, evaluations, a
+builder. Requests for lists of these return an empty list. Requests that need the agents' code in
+this process are refused, and the page works without them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _LISTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page, and what it asks for beside the API.
+    """The page, and the endpoints that it requests besides the API.
 
     Attributes:
-        admit: Says who makes a request.
+        admit: Returns the caller of a request.
         files: The built page.
     """
 
@@ -68,22 +68,22 @@ class Page:
         return response
 
     async def home(self, request: Request) -> Response:
-        """Lead to the page."""
+        """Redirect to the page."""
         await self.admit(request)
         return RedirectResponse(_HOME)
 
     async def config(self, request: Request) -> Response:
-        """Tell the page where the API is: here."""
+        """Tell the page that the API is on this server."""
         await self.admit(request)
         return JSONResponse({"backendUrl": ""}, headers={"Cache-Control": "no-store"})
 
     async def logo(self, request: Request) -> Response:
-        """Tell the page that there is no other logo."""
+        """Tell the page to show its own logo."""
         await self.admit(request)
         return JSONResponse({"logo_text": None, "logo_image_url": None})
 
     async def telemetry(self, request: Request) -> Response:
-        """Tell the page that nobody has agreed that it tells Google what is done in it."""
+        """Tell the page not to send telemetry to Google, because nobody has consented to it."""
         await self.admit(request)
         return JSONResponse({"telemetry": False})
 
@@ -93,12 +93,12 @@ class Page:
         return JSONResponse([])
 
     async def no_file(self, request: Request) -> Response:
-        """Tell the builder that an agent is none that it could change: it has no YAML file."""
+        """Return an empty text: the builder finds no YAML file, so it cannot change the agent."""
         await self.admit(request)
         return PlainTextResponse("")
 
     async def not_served(self, request: Request) -> Response:
-        """Refuse what needs the code of an agent, or changes it."""
+        """Refuse requests that need an agent's code, or change it."""
         await self.admit(request)
         raise not_served(
             501,
@@ -111,7 +111,7 @@ def make_web_router(admit: Callable[[Request], Awaitable[Caller]]) -> APIRouter:
     """Return the routes of the page.
 
     Args:
-        admit: Says who makes a request, or raises why not.
+        admit: Returns the caller of a request, or raises a `Problem`.
 
     Raises:
         ConfigError: google-adk does not have the page.

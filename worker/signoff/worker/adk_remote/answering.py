@@ -1,4 +1,4 @@
-"""The answers of one message on their way over the wire: posted once, and looked for afterwards."""
+"""Posts the answers of one message at most once, and then looks them up in the session."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _ELSEWHERE = -1
 
 @dataclass(slots=True)
 class Answering:
-    """What is known of the answers in a message, and what is noted of them in the ledger.
+    """The answers of one message, and their note in the ledger.
 
-    The note is a record of its own, ``posted:…``, made before the answers are posted. It stays
-    when it is not known whether they have arrived; the handoff of the approvals follows once that
-    is known: finished, where the session has a result, and otherwise started, which to the executor
-    is a call in doubt.
+    The note is a separate record, ``posted:…``, which is written before the answers are posted. It
+    stays while it is unknown whether they have arrived. Once that is known, the handoff of the
+    approvals changes: to finished if the session has a result, else to started, which the executor
+    treats as a call in doubt.
 
     Attributes:
-        ledger: The truth.
+        ledger: The ledger.
         run: The run.
-        approvals: What was decided, and is answered in one message.
-        fence: Adds to each change that the session's lease is still ours.
+        approvals: The decided approvals that are answered in one message.
+        fence: Adds to each change the condition that we still hold the session's lease.
         rules: The long-running tools that wait for an approval.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
-        name: Which message of the pause this is; "" for the first, where there may be two.
-        version: The version of the note, 0 while there is none.
+        inputs: What a plain yes or no means for requests for input without a schema.
+        name: The name of the message in the pause; "" for the first one.
+        version: The version of the note; 0 while there is none.
         before: How many answers to each confirmation the session had before ours.
-        drained: Whether we have read the turn behind the answers to its very end.
+        drained: Whether we have read the turn after the answers to its end.
     """
 
     ledger: Ledger
@@ -63,14 +63,14 @@ class Answering:
 
     @property
     def key(self) -> str:
-        """The key of the note. A call that may be started once more gets a new one."""
+        """The key of the note. A call that may be started again gets a new key."""
         starts = sum(one.starts for one in self.approvals)
         key = f"posted:{self.run.id}:{self.run.pause}:{starts}"
         return f"{key}:{self.name}" if self.name else key
 
     @property
     def approved(self) -> list[Approval]:
-        """Those whose tools are to run: all that were approved, but for answers to questions."""
+        """The approvals whose tools are to run: all approved confirmations."""
         return [
             one
             for one in self.approvals
@@ -78,19 +78,19 @@ class Answering:
         ]
 
     async def read_note(self) -> None:
-        """Read what a worker before us has noted."""
+        """Read the note of an earlier worker."""
         found = await self.ledger.raw(self.key)
         if found is not None:
             self.version, self.before = found[0], json.loads(found[1])
 
     def check(self, view: View) -> None:
-        """Hold the approvals against the session, unless their answers may be in it already.
+        """Compare the approvals with the session, unless it may already have their answers.
 
         Raises:
-            SessionGone: A call is not in the session any more, or somebody else has answered it
-                otherwise.
-            DigestMismatch: A call in the session's history is not the one that was approved.
-            InputRefused: A request for input was rejected, and has no way to be told so.
+            SessionGone: A call is no longer in the session, or somebody else has given it another
+                answer.
+            DigestMismatch: A call in the session's history is not the approved one.
+            InputRefused: A request for input was rejected, and it has no form of refusal.
             ConditionError: The result of a long-running call cannot be built.
         """
         if self.version:
@@ -105,10 +105,10 @@ class Answering:
         return answer(view.events, approval, self.rules, self.inputs)
 
     def to_say(self, view: View) -> list[Approval]:
-        """Return the answers to post, none of which lets a tool run that was posted before."""
+        """Return the answers to post; an answer that lets a tool run is never posted twice."""
         if self.version:
-            # GivenAnswer by somebody who is no more, and perhaps on its way still. A refusal, or an
-            # answer to a question, that is not in the session by now is said again.
+            # A worker that has died may have posted it, and it may still be on its way. A refusal,
+            # or an answer to a question, that is not in the session by now is posted again.
             return [] if self.approved else self.untold(view)
         anew = any(_is_anew(one) for one in self.approvals)
         to_say = [
@@ -124,7 +124,7 @@ class Answering:
         return to_say
 
     def untold(self, view: View) -> list[Approval]:
-        """Return those whose answer is not in the session."""
+        """Return the approvals whose answer is not in the session."""
         return [
             one
             for one in self.approvals
@@ -133,9 +133,9 @@ class Answering:
         ]
 
     def lost(self, view: View) -> list[Approval]:
-        """Return those that were approved and have no result.
+        """Return the approved calls without a result.
 
-        A node that returns nothing has none: that the turn has ended says that it has run.
+        A node that returns nothing has no result: it has run if the turn has ended.
         """
         return [
             one
@@ -144,14 +144,14 @@ class Answering:
         ]
 
     async def note(self) -> None:
-        """Note that the answers are about to be posted, unless that is noted already.
+        """Write the note that the answers are about to be posted, unless it exists already.
 
         Raises:
-            Conflict: Somebody else has noted it meanwhile.
-            LeaseLost: Somebody else runs the session by now.
-            Frozen: A tool that it lets run is frozen; nothing is to be posted.
-            ReceiptRefused: Nothing proves that one of them was decided so.
-            KeyUnknown: One of them is signed with a key that is not here.
+            Conflict: Another worker has written the note meanwhile.
+            LeaseLost: Another worker runs the session by now.
+            Frozen: A tool that an answer lets run is frozen; nothing may be posted.
+            ReceiptRefused: No valid receipt proves one of the decisions.
+            KeyUnknown: One of the receipts is signed with an unknown key.
         """
         if not self.version:
             now, receipts = await self.ledger.now(), self.ledger.receipts
@@ -165,14 +165,14 @@ class Answering:
             self.version = 1
 
     async def take_back(self) -> None:
-        """Take the note back: nothing was posted, or the server has kept nothing of it."""
+        """Delete the note: nothing was posted, or the server has kept nothing."""
         if self.version:
             change = Change().put_raw(self.key, "", was=self.version)
             await self.ledger.commit(self.fence(change))
             self.version = 0
 
     async def record_results(self, view: View) -> None:
-        """Record that the tools were started and have finished, with what they gave."""
+        """Record that the tools were started and have finished, with their results."""
         for approval in self.approved:
             result = view.result_of(approval)
             if approval in self.lost(view) or approval.handoff is not Handoff.RECORDED:
@@ -187,7 +187,7 @@ class Answering:
             await self.ledger.commit(self.fence(change))
 
     async def raise_doubt(self, lost: Sequence[Approval], why: str) -> None:
-        """Mark what was posted and not seen to finish as started.
+        """Mark posted calls that were not seen to finish as started.
 
         Raises:
             ToolInDoubt: There is such a call.
@@ -210,7 +210,7 @@ class Answering:
 
     def _require_our_answer(self, view: View, approval: Approval) -> None:
         if _is_anew(approval) or is_request(approval):
-            return  # of a request for input, what was answered is held against ours with the part
+            return  # `part` compares the answers to a request for input
         for _, said in view.answers_to(approval):
             if (said.get("confirmed") is True) != (approval.state is State.APPROVED):
                 raise SessionGone(
@@ -220,15 +220,15 @@ class Answering:
 
 
 def messages(view: View, approvals: Sequence[Approval], *, each: bool) -> dict[str, list[Approval]]:
-    """Return which answers go into which message, by the names of the messages, in their order.
+    """Return the answers of each message, by the names of the messages, in order.
 
-    Where a pause may be answered in parts, each answer is posted separately: what was posted
-    of a part could not be told apart from the rest.
+    If a pause may be answered in parts, each answer is posted separately: otherwise it would be
+    unknown which answers of a part were posted.
 
-    Otherwise there is a message for each agent that has asked, because ADK files a message with one
-    of them. What is said in one message with a confirmation is not shown to the model
-    (google.adk.flows.llm_flows.context): the results of its long-running calls come apart, and
-    behind, because until then the model may be told that they are pending.
+    If not, there is one message for each agent that has asked, because ADK assigns a message to one
+    agent. ADK does not show the model anything in the same message as a confirmation
+    (google.adk.flows.llm_flows.context). So the results of long-running calls are posted in a later
+    message; until then the model may see that they are pending.
     """
     groups: dict[tuple[str, str | None], list[Approval]] = {}
     nodes: list[Approval] = []
@@ -252,6 +252,6 @@ def _named(name: str, groups: Sequence[list[Approval]]) -> dict[str, list[Approv
 
 
 def _is_anew(approval: Approval) -> bool:
-    """Whether a call that was in doubt is answered again: a person, or the policy, says so."""
+    """Return whether a person or the policy has decided to answer a call in doubt again."""
     again = approval.starts > 0 and approval.handoff is Handoff.RECORDED
     return again or approval.origin.again > 0

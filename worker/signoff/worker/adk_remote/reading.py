@@ -1,4 +1,4 @@
-"""What the session of a remote agent says about one run, read the same by all who look."""
+"""Reads the state of one run from the session of a remote agent."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ class View:
     Attributes:
         events: All of its events.
         state: Its state.
-        said: The event of the run's message, None if the message is not in the session.
-        mine: The events of the run's invocations: that of its message, and those of the answers
-            to what it asked for. Python goes on in the first one, others begin a new one.
+        said: The event of the run's message; None if the message is not in the session.
+        mine: The events of the run's invocations: the invocation of its message, and those of the
+            answers to its requests. A Python server resumes the first invocation; other servers
+            begin a new one with each answer.
         half: Whether the server died while it wrote a pause.
-        told: The invocation in which the agent was told why something was refused, by the mark
-            that went with it.
-        app: The app, as it is called here.
-        where: App, user and session, as the server calls them.
+        told: The invocations in which the agent got the reasons of refusals, by the mark of the
+            message.
+        app: Our name for the app.
+        where: The server's names for the app, the user and the session.
         rules: The long-running tools that wait for an approval.
         ordered: Whether the root runs its agents in an order of its own.
     """
@@ -61,7 +62,7 @@ class View:
 
     @property
     def standing(self) -> Invocation:
-        """Where the run stands, as the runtime in this process would read it."""
+        """The state of the run, as the in-process runtime would read it."""
         answered = answered_ids(self.mine)
         asked = [one for event in self.mine for one in confirmations(event)]
         confirming = tuple(about_code(one, self.where) for one in asked if one.id not in answered)
@@ -79,7 +80,7 @@ class View:
 
     @property
     def remainder(self) -> Remainder:
-        """What is left of the turn; the events tell which kind of root is at work."""
+        """The remainder of the turn; the events show the kind of root agent."""
         agents = [event for event in self.mine if event.author != "user"]
         if self.half or not agents:
             return Remainder.RESUMABLE
@@ -96,11 +97,11 @@ class View:
 
     @property
     def is_graph(self) -> bool:
-        """Whether a workflow is at work, as its events show: its last one is no end of a turn."""
+        """Whether the events come from a workflow, whose last message does not end the turn."""
         return any(event.output is not None for event in self.mine)
 
     def answers_to(self, approval: Approval) -> list[tuple[int, dict[str, Any]]]:
-        """Return where an approval was answered in the session, each with what was said."""
+        """Return the answers to an approval in the session, each with the index of its event."""
         if is_request(approval):
             request = request_of(self.events, approval)
             return list(request.answers) if request is not None else []
@@ -113,9 +114,9 @@ class View:
         ]
 
     def result_of(self, approval: Approval) -> dict[str, Any] | None:
-        """Return what the tool gave after an answer; what stood there before is a placeholder.
+        """Return the result of the tool after an answer; a result before it is a placeholder.
 
-        A node of a workflow that is a function gives an output, or an error.
+        A function that is a node of a workflow has an output or an error instead.
         """
         answers = self.answers_to(approval)
         later = self.events[answers[0][0] + 1 :] if answers else ()
@@ -130,18 +131,18 @@ class View:
         return None
 
     def last_answer(self, approvals: Iterable[Approval]) -> int:
-        """Return where the last answer to one of these stands, -1 where there is none."""
+        """Return the index of the last answer to one of these approvals; -1 if there is none."""
         return max((place for one in approvals for place, _ in self.answers_to(one)), default=-1)
 
     def asking(self, approval: Approval) -> Event | None:
-        """Return the event that asks for an approval, None where it is not in the session."""
+        """Return the event that asks for an approval; None if it is not in the session."""
         if not is_request(approval):
             return asking_event(self.events, approval.origin.confirmation)
         request = request_of(self.events, approval)
         return self.events[request.place] if request is not None else None
 
     def have_spoken(self, approvals: Iterable[Approval]) -> bool:
-        """Return whether each agent that has asked has had its last word behind the answer."""
+        """Return whether each agent that has asked ended with a message after the answers."""
         later = self.events[self.last_answer(approvals) + 1 :]
         asking = [self.asking(one) for one in approvals]
         return all(
@@ -150,7 +151,7 @@ class View:
 
 
 def is_over(view: View) -> bool:
-    """Return whether the turn has come to its end, as far as the session tells."""
+    """Return whether the session shows that the turn has ended."""
     return view.remainder is Remainder.NOTHING
 
 
@@ -163,19 +164,20 @@ def read_view(
     invocations: Iterable[str] = (),
     rules: Iterable[LongRunning] = (),
 ) -> View:
-    """Read what a session says about a run.
+    """Read the state of a run from a session.
 
     Args:
-        session: As the server sends it.
+        session: The session, as the server sends it.
         run: The run.
         python: Whether the server is written in Python. It writes a pause as two events, and may
             die between them.
-        just_sent: Whether we have just said the message, so that it is there.
-        invocations: Where the run is known to have asked; looked for by its message otherwise.
+        just_sent: Whether we have just sent the message, so that it must be in the session.
+        invocations: The invocations in which the run has asked, if they are known. Without them,
+            the run is found by its message.
         rules: The long-running tools that wait for an approval.
 
     Raises:
-        RemoteError: The session cannot be read, or does not tell whether the message was said.
+        RemoteError: The session cannot be read, or does not show whether the message was sent.
     """
     events, state = read_events(session), read_state(session)
     ids = {one for one in invocations if one}
@@ -184,7 +186,7 @@ def read_view(
         said = _message_of(events, state, run, keeps_state=python, just_sent=just_sent)
         ids = {said.invocation_id} if said is not None else set()
     marks = {
-        # What a tool puts into the state comes with an event of its agent.
+        # If a tool sets this key, the event's author is the agent and not the user.
         str(event.actions.state_delta.get(TOLD)): event.invocation_id
         for event in events
         if event.author == "user"
@@ -207,12 +209,12 @@ def read_view(
 
 
 def told_of(run: Run, pause: int | None = None) -> str:
-    """Return the mark of what an agent is told about the refusals of a pause, or how it begins."""
+    """Return the mark of the message about a pause's refusals; without a pause, its prefix."""
     return f"{run.id}/{'' if pause is None else pause}"
 
 
 def _of_node(later: Sequence[Event], approval: Approval) -> dict[str, Any] | None:
-    """Return what a node came to; one that returns nothing shows nothing."""
+    """Return the output or the error of a node; None if it has returned nothing."""
     path = approval.origin.confirmation.removeprefix(NODE)
     for event in later:
         if event.node_info.path != path:
@@ -227,7 +229,7 @@ def _of_node(later: Sequence[Event], approval: Approval) -> dict[str, Any] | Non
 def _message_of(
     events: Sequence[Event], state: dict[str, Any], run: Run, *, keeps_state: bool, just_sent: bool
 ) -> Event | None:
-    """Find the message of a run by the mark that was sent with it."""
+    """Find the message of a run by the mark that was sent with it, or else by its text."""
     texts = [event for event in events if event.author == "user" and _text(event)]
     for event in texts:
         if event.actions.state_delta.get(MARK) == run.id:
@@ -245,7 +247,7 @@ def _message_of(
 
 
 def _of_run(events: Sequence[Event], ids: set[str]) -> list[Event]:
-    """Return the events of these invocations, and of those that answer what was asked in them."""
+    """Return the events of these invocations, and of those with answers to their requests."""
     questions = requests(events)
     while True:
         mine = [event for event in events if event.invocation_id in ids]
@@ -268,4 +270,4 @@ def _text(event: Event) -> str:
 
 
 Settled = Callable[[View], bool]
-"""Whether a view shows all that one waits for."""
+"""Returns whether a view shows everything that the caller waits for."""

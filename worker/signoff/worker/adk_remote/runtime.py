@@ -1,4 +1,4 @@
-"""The remote runtime: starts and resumes the runs of agents behind ADK API servers."""
+"""The remote runtime: starts and resumes runs of agents behind ADK API servers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class RemoteRuntime:
     """Runs agents by REST; see the package for what the wire cannot carry.
 
     Attributes:
-        apps: Where the agents are, by the name under which runs are submitted.
-        ledger: Where it is noted that an answer is posted, before it is.
-        patience: Seconds to watch a session in which a server may still be working, before what
-            is missing in it is taken for lost.
-        transport: Used instead of the network, for tests.
-        show: Shows each event of a turn to those who look on, as it comes.
+        apps: The servers of the agents, by the name under which runs are submitted.
+        ledger: Stores a note before each answer is posted.
+        patience: Seconds to watch a session in which a server may still be working, before
+            anything that is missing counts as lost.
+        transport: Replaces the network, for tests.
+        show: Shows each event of a turn to its watchers, as it arrives.
         long_running: The long-running tools whose calls wait for an approval.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
+        inputs: What a plain yes or no means for requests for input without a schema.
     """
 
     apps: Mapping[str, RemoteApp]
@@ -76,15 +76,15 @@ class RemoteRuntime:
             await client.aclose()
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Say the user's message and drain the turn; taken up again, it is not said twice.
+        """Send the user's message and drain the turn; a retry does not send it twice.
 
         Raises:
             AppNotFound: Neither we nor the server know the app.
             RemoteUnavailable: The server is away, busy or too slow.
-            RemoteError: It refuses, the agent failed, or it died where nobody can go on.
+            RemoteError: It refuses, the agent failed, or it died in a turn that cannot resume.
             PauseNotRoutable: The agent waits for a credential.
         """
-        del fence  # nothing is written to the ledger while the server is at work
+        del fence  # nothing is written to the ledger while the server runs the turn
         server = self._server(run)
         view = await self._look(server, run)
         taken_up = view is not None and view.said is not None
@@ -107,23 +107,23 @@ class RemoteRuntime:
         return turn_of(run, view.standing)
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Say whether a pause of this app may be answered in parts; only its settings tell."""
+        """Return whether a pause of this app may be answered in parts, as its settings say."""
         return self._each(run.app)
 
     def _each(self, app: str) -> bool:
         return app in self.apps and self.apps[app].resumable
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Answer a whole pause and drain the turn; taken up again, it does not answer twice.
+        """Answer a whole pause and drain the turn; a retry does not answer twice.
 
         Raises:
-            SessionGone: The session, or a call in it, is not there any more, or somebody else has
-                answered it otherwise.
-            DigestMismatch: A call in the session's history is not the one that was approved.
+            SessionGone: The session, or a call in it, no longer exists, or somebody else has given
+                another answer.
+            DigestMismatch: A call in the session's history is not the approved one.
             ToolInDoubt: The answer was posted, and an approved call has no result.
-            InputRefused: A request for input was rejected, and has no way to be told so.
+            InputRefused: A request for input was rejected, and it has no form of refusal.
             ConditionError: The result of a long-running call cannot be built.
-            LeaseLost: Somebody else runs the session by now; nothing was posted.
+            LeaseLost: Another worker runs the session by now; nothing was posted.
             RemoteUnavailable: The server is away, busy or too slow.
             RemoteError: It refuses, or the agent failed.
             PauseNotRoutable: The agent waits for a credential.
@@ -148,7 +148,7 @@ class RemoteRuntime:
     async def _messages(
         self, run: Run, approvals: Sequence[Approval], fence: Fence, view: View | None
     ) -> list[Answering]:
-        """Return the messages that answer a pause, all of them checked before any is posted."""
+        """Return the messages that answer a pause; all are checked before any is posted."""
         each = self._each(run.app)
         groups = messages(view, approvals, each=each) if view is not None else {"": approvals}
         found = [
@@ -164,10 +164,10 @@ class RemoteRuntime:
         return found
 
     async def _answer(self, server: Server, answering: Answering, view: View) -> View:
-        """Answer in one message, and return the session once the turn behind it has ended."""
+        """Answer in one message, and return the session once the turn after it has ended."""
         run = answering.run
         if answering.version and answering.untold(view):
-            # It may be on its way still.
+            # The answer may still be on its way.
             view = (
                 await self._settled(
                     server, run, lambda seen: not answering.untold(seen), answering.approvals
@@ -192,7 +192,7 @@ class RemoteRuntime:
     async def _post(
         self, server: Server, answering: Answering, to_say: Sequence[Approval], view: View
     ) -> RemoteError | None:
-        """Post the answers, once; return what went wrong after they may have left."""
+        """Post the answers, once; return the error if they may have been sent."""
         parts = [answering.part(view, one) for one in to_say]
         await answering.note()
         try:
@@ -215,7 +215,7 @@ class RemoteRuntime:
     async def _outcome(
         self, server: Server, answering: Answering, problem: RemoteError | None
     ) -> View:
-        """Look what became of the posted answers, and record it in the ledger."""
+        """Find out what happened to the posted answers, and record it in the ledger."""
         run = answering.run
         view = await self._settled(
             server, run, lambda seen: not answering.lost(seen), answering.approvals
@@ -231,7 +231,7 @@ class RemoteRuntime:
         await answering.record_results(view)
         await answering.raise_doubt(answering.lost(view), str(problem or ""))
         if untold:
-            # They let nothing run: the worker that takes this up says them again.
+            # These answers let no tool run: the worker that retries posts them again.
             raise problem or RemoteError(
                 f"The server of {run.app} at {server.remote.url} has taken the answer to run "
                 f"{run.id} and does not have it in session {run.session}."
@@ -241,10 +241,11 @@ class RemoteRuntime:
     async def _tell_reasons(
         self, server: Server, run: Run, approvals: Sequence[Approval], view: View
     ) -> View:
-        """Tell the agent why something was refused, which its own gates have kept from it.
+        """Tell the agent why calls were refused, because its own gates drop the reason.
 
-        It is a message of its own behind the turn: ADK takes no words beside an answer. It is said
-        once, by its mark; what the agent makes of it belongs to the run.
+        This is a separate message after the turn, because ADK does not accept text beside an
+        answer. Its mark ensures that it is sent only once. The agent's response is a part of the
+        run.
         """
         mark = told_of(run, run.pause)
         text = reasons(approvals)
@@ -264,7 +265,7 @@ class RemoteRuntime:
         except RemoteUnavailable:
             raise
         except RemoteError as error:
-            # The refusal itself has been heard, and nothing has run.
+            # The agent has got the refusal itself, and the refused tools have not run.
             log.warning("remote.reasons_not_told", error=str(error))
         return await self._look(server, run, approvals) or view
 
@@ -273,10 +274,10 @@ class RemoteRuntime:
             return server.remote.reasons == "message"
         return self._python[run.app] and await server.talks()
 
-    # -- going on where another worker was -----------------------------------------------------
+    # -- resuming the turn of another worker ---------------------------------------------------
 
     async def _go_on_from_message(self, server: Server, run: Run, view: View) -> None:
-        """Let a turn go on that has a message and no end; the message is not appended again."""
+        """Continue a turn that has a message and no end, without appending the message again."""
         _require_whole_pause(view, server, run)
         if view.remainder is Remainder.LOST:
             raise turn_lost(run, [])
@@ -284,7 +285,7 @@ class RemoteRuntime:
             raise RemoteError(
                 f"The server of {run.app} at {server.remote.url} stopped in the middle of the turn,"
                 f" and cannot go on in session {run.session}. Nothing was approved in it; submit "
-                "the message anew."
+                "the message again."
             )
         await server.run(
             run.user,
@@ -296,10 +297,10 @@ class RemoteRuntime:
     async def _go_on_from_results(
         self, server: Server, run: Run, approvals: Sequence[Approval], view: View
     ) -> View:
-        """Let the agent go on, where that can be asked for without a message.
+        """Let the agent continue, if it can do so without a message.
 
         Raises:
-            TurnLost: It cannot: the server is not written in Python, or its root cannot go on.
+            TurnLost: The server is not written in Python, or its root cannot continue.
         """
         if view.half:
             return view
@@ -317,7 +318,7 @@ class RemoteRuntime:
             raise turn_lost(run, ran, str(error)) from error
         return await self._look(server, run, approvals) or view
 
-    # -- looking -------------------------------------------------------------------------------
+    # -- reading the session -------------------------------------------------------------------
 
     async def _look(
         self, server: Server, run: Run, asked: Sequence[Approval] = (), *, just_sent: bool = False
@@ -339,18 +340,18 @@ class RemoteRuntime:
     async def _settled(
         self, server: Server, run: Run, done: Settled, asked: Sequence[Approval] = ()
     ) -> View | None:
-        """Watch a session until it shows what is waited for, or patience ends."""
+        """Watch a session until it shows what we wait for, or patience ends."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience
         while True:
             view = await self._look(server, run, asked)
             if view is None or done(view) or loop.time() >= end:
                 return view
-            # The server tells nobody when it writes.
+            # The server does not notify us when it writes.
             await asyncio.sleep(_LOOK_EVERY)
 
     async def _show_rest(self, run: Run, view: View) -> None:
-        """Show what nobody has read from the server: it was sent to a worker that is no more."""
+        """Show the events that the watchers have missed, because they went to a dead worker."""
         if run.watched and view.mine:
             for event in latest_turn(view.mine, view.mine[-1].invocation_id):
                 await self.show(run, event_json(event))
@@ -362,7 +363,7 @@ class RemoteRuntime:
             names = ", ".join(sorted(self.apps)) or "none"
             raise AppNotFound(f"There is no [agents.remote.{app}]. There are: {names}.")
         if self._client is None:
-            # As many connections as there are runs: each turn holds one to its end.
+            # The number is not limited: each running turn holds a connection to its end.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=32)
             self._client = httpx.AsyncClient(limits=limits, transport=self.transport)
         return Server(
@@ -379,7 +380,7 @@ def _require_whole_pause(view: View, server: Server, run: Run) -> None:
         raise RemoteError(
             f"The server of {run.app} at {server.remote.url} stopped while it wrote a pause into "
             f"session {run.session}: nobody can approve the call any more, and it was not run. "
-            "Submit the message anew."
+            "Submit the message again."
         )
 
 

@@ -1,4 +1,4 @@
-"""One ADK API server: the requests that are made to it, and what its failures mean."""
+"""One ADK API server: sends requests to it, and translates its failures."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FATES: Mapping[type[Exception], tuple[Fate, bool]] = {
     httpx.DecodingError: ("unknown", False),
     httpx.HTTPError: ("unknown", True),
 }
-"""What became of a request that httpx gave up, and whether to try again. First match."""
+"""What each httpx error says about its request, and whether to retry. The first match counts."""
 
 _BUSY = frozenset({408, 425, 429})
 _GATEWAY = frozenset({502, 504})
-"""A proxy speaks; the server behind it may still be working."""
+"""A proxy sends these; the server behind it may still be working."""
 
 _LOOK_TIMEOUT = 60.0
 
@@ -49,10 +49,10 @@ class Server:
     """The API server of one app.
 
     Attributes:
-        app: How the app is called here.
-        remote: Where it is.
-        client: The connections.
-        show: Takes each event of a turn as it comes, for those who look on.
+        app: Our name for the app.
+        remote: The settings of the server.
+        client: The HTTP client.
+        show: Shows each event of a turn to its watchers, as it arrives.
         streaming: Whether the model is asked to stream.
     """
 
@@ -64,15 +64,15 @@ class Server:
 
     @property
     def name(self) -> str:
-        """How the server calls the app."""
+        """The server's name for the app."""
         return self.remote.app_name or self.app
 
     async def require_app(self) -> None:
-        """Make sure that the server has the app, as far as it tells.
+        """Require that the server has the app, unless it has no list of its apps.
 
         Raises:
-            AppNotFound: It has others.
-            RemoteError: It cannot be asked.
+            AppNotFound: The app is not in the server's list.
+            RemoteError: The server does not return its list.
         """
         found = await self._json("GET", "/list-apps", may_lack=True)
         if isinstance(found, list) and self.name not in found:
@@ -83,15 +83,15 @@ class Server:
             )
 
     async def is_python(self) -> bool:
-        """Say whether the server is google-adk's own: it names its language, others do not."""
+        """Return whether the server is google-adk's own, which reports its language as python."""
         found = await self._json("GET", "/version", may_lack=True)
         return isinstance(found, dict) and found.get("language") == "python"
 
     async def talks(self) -> bool:
-        """Say whether the root agent is known to be an LlmAgent: one that takes a message as such.
+        """Return whether the root agent is known to be an LlmAgent, which reads a message.
 
-        To another one, such as a workflow, each message is a new beginning. A Python server
-        describes LlmAgents only.
+        Other agents, such as workflows, start again from their beginning with each message. A
+        Python server describes only LlmAgents.
         """
         path = f"/apps/{_segment(self.name)}/app-info"
         try:
@@ -102,10 +102,10 @@ class Server:
             return False
 
     async def session(self, user: str, session: str) -> dict[str, Any] | None:
-        """Return a session, None if it is not there.
+        """Return a session; None if it does not exist.
 
         Raises:
-            RemoteError: The server does not say.
+            RemoteError: The server does not return it.
         """
         path = self._path(user, session)
         found = await self._json("GET", path, may_lack=True)
@@ -117,7 +117,7 @@ class Server:
         """Return the sessions of a user, as the server sends them.
 
         Raises:
-            RemoteError: The server does not say.
+            RemoteError: The server does not return them.
         """
         path = f"/apps/{_segment(self.name)}/users/{_segment(user)}/sessions"
         found = await self._json("GET", path, may_lack=True) or []
@@ -126,7 +126,7 @@ class Server:
         return found
 
     async def change_session(self, user: str, session: str, state: dict[str, Any]) -> None:
-        """Set some of a session's state.
+        """Set some keys of a session's state.
 
         Raises:
             RemoteError: The server refuses, or cannot do that.
@@ -134,7 +134,7 @@ class Server:
         await self._json("PATCH", self._path(user, session), body={"stateDelta": state})
 
     async def delete_session(self, user: str, session: str) -> None:
-        """Delete a session; none is as good as one that is deleted.
+        """Delete a session; do nothing if it does not exist.
 
         Raises:
             RemoteError: The server refuses.
@@ -144,9 +144,9 @@ class Server:
     async def create_session(
         self, user: str, session: str, state: dict[str, Any] | None = None
     ) -> None:
-        """Create a session; one that is there already stays.
+        """Create a session, unless it exists already.
 
-        The older of ADK's two ways, with the id in the path, is the one that all languages have.
+        ADK has two endpoints for this. All languages have the older one, with the id in the path.
 
         Raises:
             RemoteError: The server refuses.
@@ -167,13 +167,13 @@ class Server:
         state: dict[str, Any] | None = None,
         invocation: str = "",
     ) -> None:
-        """Let the agent take a turn, and read what the server sends to its very end.
+        """Run one turn of the agent, and read the response to its end.
 
-        What comes is shown, and looked at for an error only: the session is read afterwards.
+        The events are shown, and searched only for an error: the session is read afterwards.
 
         Raises:
             RemoteUnavailable: The server is away, busy or too slow.
-            RemoteError: It refuses, or the agent failed; in its words.
+            RemoteError: It refuses, or the agent failed; the message quotes the server.
         """
         body: dict[str, Any] = {"appName": self.name, "userId": user, "sessionId": session}
         body |= {"newMessage": message} if message else {}
@@ -293,7 +293,7 @@ class Server:
 async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the data of each server-sent event.
 
-    Lines end with LF or CRLF and nothing else: JSON may hold the other line ends of Unicode.
+    Only LF and CRLF end a line: JSON may contain the other line ends of Unicode.
     """
     rest = b""
     data: list[bytes] = []
@@ -313,7 +313,7 @@ async def stream_data(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _detail(response: httpx.Response) -> str:
-    """Return the words in the body of a refusal: FastAPI, Express and Spring each have a key."""
+    """Return the text in the body of a refusal: FastAPI, Express and Spring have their own keys."""
     try:
         body = response.json()
     except ValueError:
@@ -328,7 +328,7 @@ def _segment(text: str) -> str:
     """Return a name as one segment of a path.
 
     Raises:
-        InvalidRun: It would lead elsewhere.
+        InvalidRun: The name would change the path.
     """
     if text in {".", ".."} or "/" in text or "\\" in text:
         raise InvalidRun(

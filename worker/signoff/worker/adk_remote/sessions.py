@@ -1,4 +1,4 @@
-"""The sessions of agents behind API servers, as one of ADK's session services."""
+"""A session service of ADK for the sessions of agents behind API servers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from signoff.worker.adk_remote.wire import read_events, read_state
 
 
 class RemoteSessionService(BaseSessionService):
-    """Reads and changes sessions where they are; every method raises `RemoteError`.
+    """Reads and changes sessions through their server; every method raises `RemoteError`.
 
-    Only what a session is made of in every language comes through; see `wire.read_events`.
+    Events have only the fields that servers in every language send; see `wire.read_events`.
 
     Args:
         server: The server of the app.
@@ -40,7 +40,7 @@ class RemoteSessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Make a session; an id is made here, because not every server makes one."""
+        """Create a session; the id is generated here, because not every server generates one."""
         made = session_id or f"s_{secrets.token_hex(8)}"
         if session_id and await self._server.session(user_id, session_id) is not None:
             raise AlreadyExistsError(f"Session {session_id} is there.")
@@ -56,7 +56,7 @@ class RemoteSessionService(BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """Return a session, whole whatever `config` says."""
+        """Return a session with all of its events; `config` is ignored."""
         found = await self._server.session(user_id, session_id)
         return None if found is None else _session(found, app_name, user_id)
 
@@ -75,7 +75,7 @@ class RemoteSessionService(BaseSessionService):
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Carry a change of state over; history is the server's own to write."""
+        """Set the state that an event changes; only the server itself writes events."""
         await self._server.change_session(session.user_id, session.id, event.actions.state_delta)
         session.state.update(event.actions.state_delta)
         return event

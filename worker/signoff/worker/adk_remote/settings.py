@@ -36,7 +36,7 @@ HeaderValue = Annotated[SecretStr, AfterValidator(_no_line_breaks)]
 AppName = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", min_length=1, max_length=64)
 ]
-"""How an app is called here: as `signoff.core.approvals.run.Run` has it."""
+"""Our name for an app: the `app` of `signoff.core.approvals.run.Run`."""
 
 
 class RemoteApp(Value):
@@ -89,4 +89,4 @@ class RemoteApp(Value):
 
 
 RemoteApps = dict[AppName, RemoteApp]
-"""[agents.remote]: by the name under which runs are submitted."""
+"""[agents.remote]: the remote agents, by the name under which runs are submitted."""

@@ -1,4 +1,4 @@
-"""The wire form of ADK's sessions and messages: JSON in camelCase, read tolerantly."""
+"""Reads and writes the wire form of ADK's sessions and messages: JSON in camelCase."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from signoff.worker.adk.replies import reply
 from signoff.worker.refusals import refusal, refusals
 
 MARK = "signoff_run"
-"""The key of the session state that goes with our message: by its value it is found again."""
+"""The key of the session state sent with a run's message; its value identifies the message."""
 
 TOLD = "signoff_told"
-"""The key of the session state that goes with our words about refusals, as with a message."""
+"""The same key for the message that gives an agent the reasons of refusals."""
 
 _ABOUT_REFUSALS = (
     "These tool calls were not approved, for the reasons below. Do not make them again as they "
@@ -32,7 +32,7 @@ _ABOUT_REFUSALS = (
 )
 
 _ABORTED = "INVOCATION_ABORTED"
-"""The error code of such an event (google.adk.events._abort_events)."""
+"""The error code of an event about an aborted call (google.adk.events._abort_events)."""
 
 Json = Mapping[str, Any]
 
@@ -40,13 +40,13 @@ Json = Mapping[str, Any]
 def read_events(session: Json) -> list[Event]:
     """Return the events of a session as the server sends it.
 
-    Only what pauses and answers are made of is read: servers in other languages, and of other
-    versions, send more than this version of ADK knows, and some send less. What a Python server
-    writes when its client is gone is left out: it says that each open call was aborted, and that
-    is neither a result of the call nor the end of the turn.
+    Only the fields of pauses and answers are read: servers in other languages and of other versions
+    send fields that this version of ADK does not know, and some send fewer. When a client
+    disconnects, a Python server writes events that say that each open call was aborted. They are
+    left out, because they are neither results of the calls nor the end of the turn.
 
     Raises:
-        RemoteError: It is not a session.
+        RemoteError: An event of the session cannot be read.
     """
     events = session.get("events") or []
     try:
@@ -61,8 +61,8 @@ def read_events(session: Json) -> list[Event]:
 def ordered_agents(session: Json) -> frozenset[str]:
     """Return the ids of the events of agents that another agent runs in an order of its own.
 
-    ADK for Python says where in the tree of nodes an event comes from, and runs a SequentialAgent,
-    a LoopAgent, a ParallelAgent or a user's own BaseAgent beside that tree.
+    ADK for Python gives each event its path in the tree of nodes. A SequentialAgent, a LoopAgent, a
+    ParallelAgent and a custom BaseAgent run outside of that tree, so their events have no path.
     """
     return frozenset(
         str(_get(one, "id"))
@@ -90,15 +90,15 @@ def answer(
     rules: Sequence[LongRunning],
     inputs: Sequence[InputRule] = (),
 ) -> dict[str, Any]:
-    """Return the part that answers an approval: strictly ``{confirmed, payload}``, if one is asked.
+    """Return the part that answers an approval; for a confirmation ``{confirmed, payload}``.
 
-    The payload of a rejection has the reason. ADK's own gates drop it; a tool that asks in its own
-    code is entered with it, because no guard stands there, and may tell it to the model.
+    The payload of a rejection contains the reason. ADK's own gates drop it. A tool that asks in its
+    own code runs and gets it, because the guard does not run there, and can give it to the model.
 
     Raises:
-        InputRefused: A request for input was not answered, and has no way to say no.
+        InputRefused: A request for input was not answered, and it has no form of refusal.
         ConditionError: The result of a long-running call cannot be built.
-        SessionGone: Somebody else has answered the request, and otherwise.
+        SessionGone: Somebody else has given the request another answer.
     """
     part = reply(events, approval, rules, inputs).part
     dumped = part.model_dump(by_alias=True, exclude_none=True, mode="json")
@@ -109,18 +109,18 @@ def answer(
 
 
 def message_of(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the message of the user that these parts make."""
+    """Return a message of the user with these parts."""
     return {"role": "user", "parts": list(parts)}
 
 
 def reasons(approvals: Sequence[Approval]) -> str:
-    """Say in words what an agent was not told of refusals; "" where ADK's own words say it all."""
+    """Return a text with the details of refusals that ADK drops; "" if there are none."""
     lines = refusals([one for one in approvals if not is_request(one) and _says_more(one)])
     return f"{_ABOUT_REFUSALS}\n{lines}" if lines else ""
 
 
 def _says_more(approval: Approval) -> bool:
-    """Whether there is more to say than that a call was rejected."""
+    """Return whether a refusal has more details than that the call was rejected."""
     told = refusal(approval)
     return told["status"] != State.REJECTED.value or "reason" in told or "proposal" in told
 
@@ -184,7 +184,7 @@ def _part(sent: Json) -> types.Part:
 
 
 def _get(sent: Json, name: str) -> Any:  # noqa: ANN401 -- as the server sends it
-    """Return what stands under a name in camelCase, or in snake_case where that is missing."""
+    """Return the value of a key in camelCase, or in snake_case if there is none."""
     if name in sent:
         return sent[name]
     return sent.get("".join(f"_{one.lower()}" if one.isupper() else one for one in name))

@@ -1,4 +1,4 @@
-"""What a model is told of a Python tool: its signature and docstring, read and never run."""
+"""Declares a Python tool to the model by its signature and docstring, without running it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declaration(code: Code, name: str) -> types.FunctionDeclaration:
     """Return the declaration of a function.
 
     Raises:
-        CodeRefused: It takes arguments that no model can name.
+        CodeRefused: It has parameters that a model cannot pass by name.
     """
     function = code.functions[name]
     given = function.args
@@ -125,7 +125,7 @@ def _union(members: list[ast.expr]) -> dict[str, Any]:
 
 
 def _arguments(words: str) -> list[tuple[str, str]]:
-    """Return what the section "Args:" of a docstring says of each argument."""
+    """Return the description of each argument in the section "Args:" of a docstring."""
     found: list[tuple[str, str]] = []
     inside = False
     for line in words.splitlines():

@@ -1,6 +1,7 @@
-"""What is new in some bytes beside others that they are mostly made of.
+"""Delta compression of bytes against a base.
 
-A suspended run of code is the session that the vocabulary was read into, and a little more.
+A suspended run of code differs little from its base: the session into which the vocabulary was
+loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _STRIDE: Final = 256
 
 
 def pack(data: bytes, base: bytes) -> bytes:
-    """Return what `unpack` makes the data of again, given the same base."""
+    """Return the data compressed against a base; `unpack` restores it with the same base."""
     places = {base[at : at + _BLOCK]: at for at in range(0, len(base) - _BLOCK + 1, _BLOCK)}
     copies: list[tuple[int, int, int]] = []
     new = bytearray()
@@ -35,10 +36,10 @@ def pack(data: bytes, base: bytes) -> bytes:
 
 
 def unpack(packed: bytes, base: bytes) -> bytes:
-    """Return the data that `pack` was given.
+    """Return the data that `pack` has compressed.
 
     Raises:
-        ValueError: It is nothing that `pack` has made.
+        ValueError: `pack` has not made this.
     """
     try:
         head, _, new = zlib.decompress(packed).partition(b"\n")
@@ -53,7 +54,7 @@ def unpack(packed: bytes, base: bytes) -> bytes:
 
 
 def _same(data: bytes, at: int, base: bytes, place: int) -> int:
-    """Return how many bytes are the same in both from these places on."""
+    """Return how many bytes are equal in both, beginning at these places."""
     length = _BLOCK
     while True:
         ours = data[at + length : at + length + _STRIDE]

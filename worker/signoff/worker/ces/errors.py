@@ -1,8 +1,8 @@
 """The errors of code of CX Agent Studio.
 
 RunError (signoff.core.base.errors)
-└── CodeError               code of CX Agent Studio did not come to its end
-    ├── CodeRefused         the sandbox does not have what it uses
+└── CodeError               code of CX Agent Studio did not run to its end
+    ├── CodeRefused         it uses a feature that the sandbox lacks
     ├── CodeFailed          it raised, broke a limit, or crashed
     └── SnapshotRefused     suspended code cannot be resumed: changed, too large, too old
 """
@@ -13,11 +13,11 @@ from signoff.core.base.errors import RunError
 
 
 class CodeError(RunError):
-    """Code of CX Agent Studio did not come to its end."""
+    """Code of CX Agent Studio did not run to its end."""
 
 
 class CodeRefused(CodeError):
-    """Code uses what the sandbox does not have; the message names its line."""
+    """Code uses a feature that the sandbox lacks; the message names its line."""
 
 
 class CodeFailed(CodeError):

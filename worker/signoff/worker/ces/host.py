@@ -1,4 +1,4 @@
-"""What stands outside the sandbox: tools, HTTP and variables, under the rules."""
+"""The host of the sandbox: it provides tools, HTTP and variables under the rules."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from signoff.worker.ces.sandbox import Answer, Done, Held
 from signoff.worker.ces.translate import variables
 
 _POLL: Final = 1.0
-"""Seconds that a poll of an asynchronous call waits before it says "not yet"."""
+"""Seconds that a poll of an asynchronous call waits before it returns "not yet"."""
 
 _MOST_DEEP: Final = 5
 _MISSING: Final = object()
 VARIABLES: Final = frozenset({"set_variable", "remove_variable"})
-"""The calls of code that change a variable, and can wait for an approval."""
+"""The functions that change a variable; calls of them can wait for an approval."""
 
 _IN_DOUBT: Final = (
     "was being called when a worker died: it may or may not have happened, and a callback cannot "
@@ -42,22 +42,22 @@ class CodeTool(Protocol):
     """A tool that is sandboxed code itself, and can be suspended inside another one."""
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
-        """Run it, to its end or to a call that waits."""
+        """Run the code to its end, or to a call that waits."""
 
 
 @dataclass
 class CodeHost:
-    """Answers the calls to the outside of one run of code.
+    """Answers the outside calls of one run of code.
 
     Attributes:
         rules: What the code may do.
         context: The ADK context of the tool call, or of the callback.
-        tools: What `tools` and `async_tools` have, by name.
+        tools: The members of `tools` and `async_tools`, by name.
         may_wait: Whether the code can be suspended; a callback cannot.
-        depth: How many runs of code it is inside of.
-        kept: What a suspended run has brought along.
-        journal: What the stretch has called, None where no worker of ours runs it.
-        lane: Which of the runs that go on side by side this is.
+        depth: How many runs of code this run is nested in.
+        kept: The state of a suspended run.
+        journal: The journal of this stretch; None outside of our workers.
+        lane: Identifies this run among concurrent and nested runs.
     """
 
     rules: Rules
@@ -82,11 +82,11 @@ class CodeHost:
     async def __call__(
         self, kind: str, args: dict[str, Any], state: dict[str, Any]
     ) -> Answer | Held:
-        """Answer one call; where it waits for an approval, say so.
+        """Answer one call, or report that it waits for an approval.
 
         Args:
             kind: "tool", "start", "poll", "http", "set_variable", "remove_variable" or "end".
-            args: With what.
+            args: The arguments of the call.
             state: The variables, as the code has them.
         """
         if refused := self._take_over(state):
@@ -110,7 +110,7 @@ class CodeHost:
     async def perform(
         self, kind: str, args: dict[str, Any], state: dict[str, Any] | None, *, yes: Any = None
     ) -> Answer | Held:
-        """Do what a call asks for, `yes` being the confirmation where there was one."""
+        """Execute a call; `yes` is its confirmation, if it has one."""
         done: Answer | Held
         match kind:
             case "tool":
@@ -137,9 +137,9 @@ class CodeHost:
         return self._answer(state, done)
 
     async def refused(self, why: str) -> Answer | Held:
-        """Return the answer to the call that was asked about, and is not to be made.
+        """Return the answer to a call that was rejected and must not be made.
 
-        Where an earlier worker has made it, that stays: the code gets its result.
+        If an earlier worker has made the call, the code gets its result.
         """
         kind, args = self.pending
         if self.journal is not None and kind not in VARIABLES:
@@ -153,11 +153,11 @@ class CodeHost:
         return self._answer(None, {"refused": why})
 
     def inner(self, done: Done) -> Answer:
-        """Return the answer to a call of a tool that was suspended itself, and has ended."""
+        """Return the answer to a call of a tool that was itself suspended and has ended."""
         return self._answer(None, {"response": _response(done.result)})
 
     async def settle(self) -> dict[str, Any]:
-        """Bring all asynchronous calls to their end, and return what a later process must know."""
+        """Finish all asynchronous calls, and return the state that a later process needs."""
         for number, task in list(self._running.items()):
             done = await task
             self._results[number] = _frozen(done, self._asked[number])
@@ -168,18 +168,18 @@ class CodeHost:
             "calls": self._calls,
             "pending": self.pending,
             "lane": self.lane,
-            # Of the outermost: it is the last to be suspended, and the first to go on.
+            # Only the outermost run stores them: it is suspended last, and resumes first.
             "left": self.journal.left() if self.journal and not self.depth else [],
         }
 
     async def close(self) -> None:
-        """Stop what still runs beside."""
+        """Stop asynchronous calls that still run."""
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def variables(self) -> dict[str, Any]:
-        """Return the variables as they are now, which the code is given."""
+        """Return the current variables for the code."""
         self._given = copy.deepcopy(variables(self.context))
         return self._given
 
@@ -188,10 +188,10 @@ class CodeHost:
         return done if now == state else {**done, "state": now}
 
     def _take_over(self, state: dict[str, Any]) -> str:
-        """Take over the variables that the code has changed; say which of them may not be.
+        """Store the variables that the code has changed; return why one may not change, or "".
 
-        That is what differs from what it was given: what differs from the variables as they are
-        now may have been changed beside it.
+        A changed variable differs from the value that the code was given. A difference from the
+        current value is not enough: a concurrent call may have changed it.
         """
         before, self._given = self._given, state
         now = variables(self.context)
@@ -212,7 +212,7 @@ class CodeHost:
     def _held(
         self, kind: str, args: dict[str, Any], held: Held, state: dict[str, Any] | None
     ) -> Answer | Held:
-        """Return a call that waits for an approval, or refuse it where nothing can wait."""
+        """Return a call that waits for an approval, or refuse it if the code cannot wait."""
         if not self.may_wait:
             why = (
                 _IN_DOUBT if held.doubtful else "needs approval, and a callback cannot wait for one"
@@ -225,7 +225,7 @@ class CodeHost:
         return held
 
     async def _waits(self, name: str, shown: dict[str, Any], hint: str = "") -> Held | None:
-        """Return a call that has to be asked about, or is frozen: then code stops at it too."""
+        """Return a call if the code has to stop at it: it needs an approval, or it is frozen."""
         if self._facts_ask(name, shown):
             return Held(name, shown, hint=hint)
         if name in VARIABLES or (freeze := await frozen(self.context, name)) is None:
@@ -306,7 +306,7 @@ class CodeHost:
             return _failed(str(error))
 
     def nested(self, lane: str | None = None) -> CodeHost:
-        """Return the host of a tool of code that this code has called."""
+        """Return the host for a code tool that this code has called."""
         return CodeHost(
             self.rules,
             self.context,
@@ -318,7 +318,7 @@ class CodeHost:
         )
 
     async def _once(self, call: Call, do: Callable[[], Awaitable[Outcome]]) -> Answer | Held:
-        """Make a call, unless this stretch has made it before, and keep what it has left behind."""
+        """Make a call, unless this stretch has already made it, and apply its changes."""
         if self.journal is None:
             outcome = await do()
         else:
@@ -332,9 +332,9 @@ class CodeHost:
     async def _adk_tool(
         self, tool: BaseTool, args: dict[str, Any], call_id: str, yes: Any
     ) -> Outcome:
-        """Run a tool of ADK as it would be run by a call of its own.
+        """Run an ADK tool as a call of its own.
 
-        A tool that asks for confirmation in its own code is suspended in the same way.
+        If the tool asks for a confirmation in its own code, the code that calls it is suspended.
         """
         actions = EventActions()
         inner = Context(
@@ -344,9 +344,9 @@ class CodeHost:
             tool_confirmation=yes,
         )
         try:
-            # A copy: what the tool does to it is not what an approver is shown.
+            # A copy: the tool may change it, and an approver has to see the original arguments.
             result = await tool.run_async(args=copied(args), tool_context=inner)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the code is told of it
+        except Exception as error:  # noqa: BLE001 -- the code gets any error as a response
             done: Answer | Held = _failed(f"{tool.name} raised {type(error).__name__}: {error}")
         else:
             asked = actions.requested_tool_confirmations.get(call_id)
@@ -356,10 +356,10 @@ class CodeHost:
         return Outcome(done, dict(actions.state_delta), dict(actions.artifact_delta))
 
     async def _http(self, asked: dict[str, Any], yes: Any) -> tuple[Answer | Held, dict[str, Any]]:
-        """Send a request, and follow where it is redirected: each step is judged separately.
+        """Send a request, and follow its redirects; the rules apply to each step separately.
 
         Returns:
-            The answer, or what has to be asked first; and the request that this is about.
+            The answer, or the call that has to be approved first; and the request of that step.
         """
         sure = yes is not None
         while True:
@@ -384,10 +384,10 @@ async def _sent(rules: Rules, asked: dict[str, Any]) -> Outcome:
 
 
 def require_pending(pending: list[Any], tool: str, args: dict[str, Any]) -> None:
-    """Refuse to go on with code that would make another call than the one that was answered.
+    """Refuse to resume code that would make another call than the one that was answered.
 
     Raises:
-        SnapshotRefused: It would.
+        SnapshotRefused: It would make another call.
     """
     kind, asked = pending
     try:
@@ -400,7 +400,7 @@ def require_pending(pending: list[Any], tool: str, args: dict[str, Any]) -> None
 
 
 def _named(kind: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what a call is called to a policy and to an approver, and with what."""
+    """Return the name and the arguments of a call for policies and approvers."""
     match kind:
         case "tool" | "start":
             return str(args.get("name")), dict(args.get("args") or {})

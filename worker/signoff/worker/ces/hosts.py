@@ -1,7 +1,7 @@
-"""Hosts in one form: it is what a rule judges, what is allowed, and what is connected to.
+"""The canonical form of hosts, which rules, lists of allowed hosts and connections all use.
 
 The same host can be written in many ways: ``API.example.com.``, ``api%2Eexample.com``,
-``0x7f.1``. Two that read it differently are how a request gets past a rule.
+``0x7f.1``. If a rule and a connection read a host differently, a request gets past the rule.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL goes.
+    """The target of a URL.
 
     Attributes:
-        url: It, in one form.
+        url: The URL in its canonical form.
         scheme: ``http`` or ``https``.
         host: See `canonical`.
         port: The port.
@@ -45,17 +45,17 @@ class Target:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What has to be the same for secrets to be sent on (RFC 6454)."""
+        """The origin (RFC 6454): a redirect to another origin does not get the secrets."""
         return self.scheme, self.host, self.port
 
 
 def target(url: object) -> Target:
-    """Return where a URL goes.
+    """Return the target of a URL.
 
     Raises:
-        ValueError: It is no URL with http or https and a host, or says who asks (``user@``).
+        ValueError: It is not a URL with http or https and a host, or it names a user (``user@``).
     """
-    import httpx  # noqa: PLC0415 -- the settings need no client
+    import httpx  # noqa: PLC0415 -- the settings do not need an HTTP client
 
     if not isinstance(url, str) or _UNSAFE.search(url):
         raise ValueError("it has blanks, control characters or backslashes")
@@ -78,14 +78,14 @@ def target(url: object) -> Target:
 
 
 def canonical(host: str) -> str:
-    """Return a host in one form.
+    """Return a host in its canonical form.
 
-    That is in lower case, without a dot at the end, in ASCII (IDNA 2008, with the mapping of
-    UTS 46), an IPv4 address as four decimal numbers however it was written, an IPv6 address
-    without brackets and as short as it can be, or as the IPv4 address that it stands for.
+    A name is in lower case, in ASCII (IDNA 2008, with the mapping of UTS 46) and without a dot at
+    its end. An IPv4 address is four decimal numbers. An IPv6 address is in its shortest form,
+    without brackets; an IPv4-mapped one becomes the IPv4 address.
 
     Raises:
-        ValueError: It is no host; an address with a zone is none that code may name.
+        ValueError: It is not a host, or it is an address with a zone, which code may not name.
     """
     text = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in text:
@@ -98,19 +98,19 @@ def canonical(host: str) -> str:
         name = name.lower().removesuffix(".")
         name = name if name.isascii() else idna.encode(name).decode("ascii")
     except idna.IDNAError as error:
-        raise ValueError(f"{host!r} is no host: {error}") from error
+        raise ValueError(f"{host!r} is not a host: {error}") from error
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         return _ipv4(labels, host)
     if len(name) > _LONGEST or not all(_LABEL.fullmatch(one) for one in labels):
-        raise ValueError(f"{host!r} is no host")
+        raise ValueError(f"{host!r} is not a host")
     return name
 
 
 def _ipv4(parts: list[str], host: str) -> str:
-    """Read an IPv4 address as everything that connects does (WHATWG URL, "IPv4 parser")."""
+    """Return an IPv4 address, read as HTTP clients read it (WHATWG URL, "IPv4 parser")."""
     if len(parts) > _PARTS or not all(_NUMBER.fullmatch(one) for one in parts):
-        raise ValueError(f"{host!r} is no host")
+        raise ValueError(f"{host!r} is not a host")
     if any(len(one) > _LONGEST_NUMBER for one in parts):
         raise ValueError(f"{host!r} is no IPv4 address")
     numbers = [_number(one, host) for one in parts]
@@ -131,19 +131,19 @@ def _number(text: str, host: str) -> int:
 
 
 def with_port(host: str, port: int) -> str:
-    """Return a host with a port behind it."""
+    """Return a host, followed by a port."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def pattern(text: str, *, ports: bool = False) -> str:
-    """Return an entry of a list of hosts in one form: ``*.`` may stand before it.
+    """Return an entry of a list of hosts in its canonical form; it may begin with ``*.``.
 
     Args:
         text: The entry.
-        ports: Whether ``:PORT`` may stand behind it.
+        ports: Whether the entry may end with ``:PORT``.
 
     Raises:
-        ValueError: It is no host.
+        ValueError: It is not a host.
     """
     name, colon, port = text.rpartition(":")
     try:
@@ -154,10 +154,10 @@ def pattern(text: str, *, ports: bool = False) -> str:
         return canonical(text)
     except ValueError as error:
         raise ValueError(
-            f"{text!r} is no host: write api.example.com, without https:// and without a path"
+            f"{text!r} is not a host: write api.example.com, without https:// and without a path"
         ) from error
 
 
 def matches(host: str, entry: str) -> bool:
-    """Say whether a host is one that an entry of a list names, both in one form."""
+    """Return whether an entry of a list matches a host; both are in their canonical form."""
     return host.endswith(entry[1:]) if entry.startswith("*.") else host == entry

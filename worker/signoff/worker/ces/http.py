@@ -1,4 +1,4 @@
-"""`ces_requests`: HTTP from sandboxed code, to allowed hosts and to no private address."""
+"""`ces_requests`: HTTP from sandboxed code, only to allowed hosts and public addresses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods that change nothing on a server (RFC 9110, section 9.2.1)."""
 
 FROM: Final = "redirected_from"
-"""In a request that a server has redirected: the URLs that led to it."""
+"""The key, in a redirected request, of the URLs that have led to it."""
 
 _METHODS: Final = (*sorted(READS), "DELETE", "PATCH", "POST", "PUT")
 _MAPS: Final = frozenset({"headers", "cookies"})
@@ -31,14 +31,14 @@ _OF_BODY: Final = frozenset({"content-type", "content-encoding", "content-langua
 
 
 class HttpRefused(Exception):
-    """A request that the rules do not allow, or that got no answer; the code sees it raised."""
+    """The rules do not allow a request, or it got no response; raised in the code."""
 
 
 def check(asked: dict[str, Any]) -> None:
-    """Refuse a request of sandboxed code that cannot be judged, because it cannot be sent.
+    """Refuse a request of sandboxed code that cannot be sent, before policies judge it.
 
     Raises:
-        HttpRefused: It has unknown or contradictory parts, or its URL is none.
+        HttpRefused: It has unknown or contradictory parts, or its URL is invalid.
     """
     if unknown := sorted(set(asked) - _KNOWN):
         raise HttpRefused(
@@ -57,16 +57,16 @@ def check(asked: dict[str, Any]) -> None:
             raise HttpRefused(f"The {name} of a request are a dictionary of text.")
     timeout = asked.get("timeout")
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    # `nan` is not greater, and would set the order of all timers of the process wrong.
+    # This also refuses `nan`, which would break the order of all timers of the process.
     if timeout is not None and not (is_number and timeout > 0):
         raise HttpRefused("The timeout of a request is a number of seconds, greater than 0.")
     _target(asked.get("url"))
 
 
 def facts(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return a request as a policy and an approver see it: with its host, without its secrets.
+    """Return a request as policies and approvers see it: with its host, without its secrets.
 
-    The URL and the host are those that the request goes to, however the code has written them.
+    The URL and the host are in their canonical form, so they are the actual target.
     """
     headers = {
         key: "(not shown)" if key.lower() in _SECRET else value
@@ -77,27 +77,27 @@ def facts(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def place(asked: dict[str, Any]) -> dict[str, str]:
-    """Return URL and host of a request, each in one form."""
+    """Return the URL and the host of a request, both in their canonical form."""
     goes_to = _target(asked.get("url"))
     return {"url": str(goes_to.url), "host": goes_to.host}
 
 
 async def request(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
-    """Send one request of sandboxed code, and return what came back.
+    """Send one request of sandboxed code, and return the response.
 
-    Every address is checked after its name is resolved, and that very address is connected to: a
-    name that resolves to something else a moment later gains nothing.
+    The host's name is resolved, its addresses are checked, and the request goes to a checked
+    address. So it does not matter if the name resolves to another address a moment later.
 
     Args:
-        rules: Hosts, time and sizes.
-        asked: What the code gave to `ces_requests`, or what a redirect has made of it.
+        rules: The allowed hosts, times and sizes.
+        asked: The request that the code gave to `ces_requests`, or that a redirect has made of it.
 
     Returns:
-        Text, status_code and reason of the answer; or under "onwards" the request that the answer
-        redirects to, which is not made: the rules have to judge it first.
+        Text, status_code and reason of the response. For a redirect, the next request under
+        "onwards"; it is not sent, because the rules have to judge it first.
 
     Raises:
-        HttpRefused: The rules do not allow it, or there was no answer.
+        HttpRefused: The rules do not allow it, or there was no response.
     """
     goes_to = _target(asked["url"])
     _require_allowed(rules, goes_to)
@@ -115,7 +115,7 @@ async def request(rules: Rules, asked: dict[str, Any]) -> dict[str, Any]:
         raise HttpRefused(f"{goes_to.url}: {error or type(error).__name__}") from error
     if status not in _REDIRECTS or not location or asked.get("allow_redirects") is False:
         return {"text": text, "status_code": status, "reason": reason}
-    return {"onwards": _onwards(asked, goes_to, status, location)}
+    return {"onwards": redirected(asked, goes_to, status, location)}
 
 
 def _target(url: object) -> Target:
@@ -143,8 +143,10 @@ def _built(client: httpx.AsyncClient, asked: dict[str, Any], goes_to: Target) ->
     )
 
 
-def _onwards(asked: dict[str, Any], goes_to: Target, status: int, location: str) -> dict[str, Any]:
-    """Return the request that an answer redirects to (RFC 9110, section 15.4)."""
+def redirected(
+    asked: dict[str, Any], goes_to: Target, status: int, location: str
+) -> dict[str, Any]:
+    """Return the request that a response redirects to (RFC 9110, section 15.4)."""
     came = [*asked.get(FROM, []), str(goes_to.url)]
     if len(came) > _MAX_REDIRECTS:
         raise HttpRefused(f"{came[0]} redirects more than {_MAX_REDIRECTS} times.")
@@ -211,7 +213,7 @@ def _require_allowed(rules: Rules, goes_to: Target) -> None:
 
 
 async def _address(rules: Rules, goes_to: Target) -> str:
-    """Return an address of a host, all of which have to be public."""
+    """Return an address of a host; all of its addresses have to be public."""
     host, port = goes_to.host, goes_to.port
     loop = asyncio.get_running_loop()
     try:

@@ -1,8 +1,9 @@
-"""What a stretch of code has called: made once, also when its worker dies and it is run again.
+"""The journal of a stretch of code: calls are not made twice, even if the worker dies.
 
-A stretch that is run again is run from its beginning. What it asks of the outside is answered from
-the journal as long as that has an answer, so it comes to where it was; from there on calls are
-made. A call that was begun and has no answer may have happened or not, and is asked about.
+After a worker's death the stretch runs again from its beginning. The journal gives the code the
+recorded results of its outside calls, so the code reaches the point where it was; later calls are
+made. A call that was begun and has no recorded result may or may not have happened, so a person is
+asked before it is made. Only a call that just reads is made again without asking.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ class Call:
     """A call to the outside.
 
     Attributes:
-        lane: Which of the runs of code that go on side by side makes it: within one of them, calls
-            come one after the other.
-        name: What is called, as an approver is shown it.
-        shown: With what, as an approver is shown it.
-        args: With what.
-        reads: Whether it changes nothing outside, and may be made again.
-        sure: Whether a person has just said that it is to be made.
+        lane: Identifies the concurrent run that makes the call; the calls of one run are
+            sequential.
+        name: The name of the call, as approvers see it.
+        shown: The arguments, as approvers see them.
+        args: The arguments.
+        reads: Whether the call only reads, so that it may be repeated.
+        sure: Whether a person has just approved the call.
     """
 
     lane: str
@@ -58,12 +59,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call has come to.
+    """The result of a call.
 
     Attributes:
-        answer: What the code is given, or what has to be asked first.
-        state: What it has put into the session's state.
-        artifacts: The artifacts it has saved, with their versions.
+        answer: The answer for the code, or the call that has to be approved first.
+        state: Its changes to the session's state.
+        artifacts: The artifacts that it has saved, with their versions.
     """
 
     answer: Answer | Held
@@ -75,9 +76,8 @@ class Journal:
     """The calls of one stretch of code.
 
     Args:
-        kept: Where they are kept.
-        left: Calls that an earlier stretch has made beside the one it was suspended at, and that
-            the code has not come to yet.
+        kept: Stores the calls.
+        left: The recorded calls that the code had not reached when it was last suspended.
     """
 
     def __init__(self, kept: journals.Journal, left: list[dict[str, Any]]) -> None:
@@ -87,7 +87,7 @@ class Journal:
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        """Read what an earlier worker has called.
+        """Read the calls that an earlier worker has recorded.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -98,18 +98,21 @@ class Journal:
                 self._read = True
 
     def has(self, call: Call) -> bool:
-        """Say whether an earlier worker has made this call, or begun to."""
+        """Return whether an earlier worker has begun this call, and the code has not reached it."""
         return self._place(call) is not None
 
     def left(self) -> list[dict[str, Any]]:
-        """Return the calls that the code has not come to yet."""
+        """Return the recorded calls that the code has not reached yet."""
         return [one for _, one in self._earlier]
 
     async def once(self, call: Call, do: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Make a call, unless an earlier worker has made it.
 
+        If the earlier worker has begun the call and recorded no result, the outcome is a `Held`:
+        a person has to decide whether the call is made again.
+
         Raises:
-            ToolInDoubt: The code goes another way than it went with the earlier worker.
+            ToolInDoubt: The code makes other calls than it made with the earlier worker.
             LeaseLost, LedgerUnavailable: See `Ledger.commit`.
         """
         at = self._place(call)
@@ -132,13 +135,13 @@ class Journal:
         return outcome
 
     def has_ended(self, call: Call) -> bool:
-        """Say whether an earlier worker has made this call, and knew its result."""
+        """Return whether an earlier worker has made this call and recorded its result."""
         at = self._place(call)
         end = None if at is None else self._earlier[at][1]["end"]
         return end is not None and "asked" not in end
 
     def forget(self, call: Call) -> None:
-        """Take a call that is not to be made out of what is still to come."""
+        """Remove a call that will not be made from the calls that are still expected."""
         at = self._place(call)
         if at is not None:
             self._earlier.pop(at)
@@ -167,17 +170,18 @@ class Journal:
 
 
 def of_call(context: Context, stops: int, left: list[dict[str, Any]]) -> Journal | None:
-    """Return the journal of a stretch of a tool's code, None where no worker of ours runs it."""
+    """Return the journal of a stretch of a tool's code; None outside of our workers."""
     kept = _journals(context)
     found = kept.of_call(context, context.function_call_id or "", stops) if kept else None
     return None if found is None else Journal(found, left)
 
 
 def of_callback(context: Context, kind: str, file: str) -> Journal | None:
-    """Return the journal of a run of a callback, None where no worker of ours runs it.
+    """Return the journal of a run of a callback; None outside of our workers.
 
-    A callback of a tool belongs to the call, one of a model to all that its agent has said before,
-    and one of an agent to the turn: with each answer that a run is resumed with, ADK runs it anew.
+    A tool callback is identified by the id of the call. A model callback is identified by the
+    number of the agent's events, and an agent callback by the number of the user's events in this
+    invocation, because ADK runs agent callbacks again for each answer.
     """
     kept = _journals(context)
     if kept is None:
@@ -188,13 +192,13 @@ def of_callback(context: Context, kind: str, file: str) -> Journal | None:
         place = str(len(own_events(context)))
     else:
         place = str(_answers(context))
-    branch = context._invocation_context.branch or ""  # noqa: SLF001 -- the branch is nowhere else
+    branch = context._invocation_context.branch or ""  # noqa: SLF001 -- ADK has no public access to the branch
     found = kept.of_callback(context, kind, file, context.agent_name, branch, place)
     return None if found is None else Journal(found, [])
 
 
 async def will_be_said_again(context: Context) -> bool:
-    """Say whether the model is not asked, because a worker died in code that it has called.
+    """Return whether the guard repeats the model's last response; see `Journals.said_again`.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -204,12 +208,12 @@ async def will_be_said_again(context: Context) -> bool:
 
 
 def has_guard(context: Context) -> bool:
-    """Say whether a worker of ours runs this, whose guard hands snapshots to their code."""
+    """Return whether this runs under our guard, which gives suspended code its snapshots."""
     return _journals(context) is not None
 
 
 async def frozen(context: Context, tool: str) -> Freeze | None:
-    """Return what stops a tool that code calls, None where nothing does.
+    """Return the freeze that stops a tool that code calls; None if there is none.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -229,7 +233,7 @@ def _journals(context: Context) -> Journals | None:
 
 
 def _guard(context: Context) -> GuardPlugin | None:
-    invocation = context._invocation_context  # noqa: SLF001 -- the plugins are nowhere else
+    invocation = context._invocation_context  # noqa: SLF001 -- ADK has no public access to the plugins
     plugins = invocation.plugin_manager.plugins
     return next((one for one in plugins if isinstance(one, GuardPlugin)), None)
 
@@ -245,7 +249,7 @@ def _entry(call: Call, end: dict[str, Any] | None) -> dict[str, Any]:
 
 def _end(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome.answer, Held):
-        # Its own code has asked, and will ask again.
+        # The tool's own code has asked for a confirmation, and will ask again.
         return {"asked": True}
     state = {key: value for key, value in outcome.state.items() if is_plain(value)}
     end = {"answer": outcome.answer, "state": state, "artifacts": outcome.artifacts}

@@ -1,8 +1,8 @@
-"""Makes code of CX Agent Studio fit the sandbox's Python; its errors keep their lines.
+"""Rewrites code of CX Agent Studio for the sandbox's Python; its errors keep their lines.
 
 The sandbox lacks the `del` statement, exceptions with attributes, properties, and generators: a
-generator expression is a list there. What has a plain equivalent is put in its place on the same
-line; what has none is refused with its line.
+generator expression is a list there. A construct with a plain equivalent is replaced on the same
+line. Code with any other such construct is refused, and the error names the line.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ MODULES = frozenset(
         "unicodedata",
     }
 )
-"""What code may import: pure modules, and clocks."""
+"""The modules that code may import: pure modules, and clocks."""
 
 _CONTEXTS = frozenset({"context", "callback_context", "tool_context"})
 _TWINS = {"state": "variables", "variables": "state"}
-"""Two names of one object: who sets one sets the other."""
+"""Two names of one object: setting one also sets the other."""
 
 _SHORT = frozenset({"any", "all", "next"})
-"""What does not ask a generator for everything."""
+"""The functions that may stop before they reach the end of a generator."""
 
 _GIVEN = frozenset({"ces_public", "ces_requests"})
-"""What code may import although it is there anyway."""
+"""The names that code may import, although they exist without an import."""
 
 _OUTSIDE = frozenset({"tools", "async_tools", "ces_requests"})
 _ERROR_ATTRIBUTES = frozenset({"status_code", "reason"})
@@ -65,7 +65,7 @@ class Code:
 
     Attributes:
         name: Its name, for errors.
-        text: What the sandbox runs.
+        text: The text that the sandbox runs.
         functions: Its functions, by name.
     """
 
@@ -90,14 +90,14 @@ def lower(source: str, name: str) -> Code:
         name: Its name, for errors.
 
     Raises:
-        CodeRefused: It is not Python, or uses what the sandbox does not have.
+        CodeRefused: It is not Python, or uses a feature that the sandbox lacks.
     """
     try:
         tree = ast.parse(source, name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
         raise CodeRefused(f"{name}, line {line}: this is not Python: {error}") from error
-    # What is inside first: of two edits in one place, the outer one ends up in front.
+    # Inner nodes come first: of two edits at one place, the outer one ends up in front.
     edits = [edit for node in reversed([*ast.walk(tree)]) for edit in _edits(node, name)]
     return Code(
         name=name,
@@ -139,7 +139,7 @@ def _imports_given(node: ast.Import | ast.ImportFrom) -> bool:
 
 
 def _imported(given: ast.alias) -> str:
-    """Return what an import is of something that is there without one."""
+    """Return the replacement for the import of a name that exists without an import."""
     if given.name.partition(".")[0] in MODULES:
         return f"import {ast.unparse(given)}"
     return f"{given.asname} = {given.name}" if given.asname else "pass"
@@ -153,7 +153,7 @@ def _assigned(node: ast.Assign, owner: str, attr: str) -> Iterator[_Edit]:
 
 
 def _generated(node: ast.AST) -> Iterator[_Edit]:
-    """Make an iterator of a generator expression, which is a list in the sandbox."""
+    """Turn a generator expression, which is a list in the sandbox, into an iterator."""
     match node:
         case ast.GeneratorExp():
             yield from _around(node, "iter", "")
@@ -161,7 +161,7 @@ def _generated(node: ast.AST) -> Iterator[_Edit]:
             inner.end_lineno,
             inner.end_col_offset,
         ) == (node.end_lineno, node.end_col_offset):
-            # It has no parentheses of its own: those of the call are its.
+            # It has no parentheses of its own, but shares those of the call.
             yield from _around(inner, "(", ")")
 
 
@@ -237,7 +237,7 @@ def _instead(node: ast.stmt | ast.expr, text: str, name: str) -> _Edit:
 
 def _applied(source: str, edits: list[_Edit]) -> str:
     lines = source.encode().splitlines(keepends=True)
-    # From the end, so that what stands before stays where it is.
+    # Backwards, so that the places of the remaining edits do not change.
     for edit in sorted(edits, key=lambda one: (one.line, one.start), reverse=True):
         line = lines[edit.line - 1]
         lines[edit.line - 1] = line[: edit.start] + edit.text.encode() + line[edit.end :]
@@ -247,7 +247,7 @@ def _applied(source: str, edits: list[_Edit]) -> str:
 def called(code: Code) -> list[tuple[int, str]]:
     """Return the calls to the outside that code makes by name, each with its line.
 
-    What it reaches under other names cannot be seen before it runs.
+    Calls under other names cannot be found before the code runs.
     """
     found = []
     for node in ast.walk(ast.parse(code.text)):

@@ -37,35 +37,35 @@ from signoff.worker.ces.translate import (
 KINDS: Final = tuple(
     f"{when}_{what}_callback" for what in ("agent", "model", "tool") for when in ("before", "after")
 )
-"""The callbacks there are, by the names of their functions."""
+"""The kinds of callbacks: the names of their functions."""
 
 _END: Final = "end_session"
 """The function call that `Part.from_end_session` makes."""
 
 _ENDED: Final = "signoff_session_ended"
-"""The key of the session state that says why a session has ended."""
+"""The key of the session state with the reason why the session has ended."""
 
 
 class CesCallbacks(BasePlugin):
     """Callbacks of CX Agent Studio, unchanged, for the agents of an app.
 
-    Each file has functions named `before_model_callback` and so on. The files of one kind are run
-    in the order of their names, until one of them returns something. Files directly in the folder
-    are for all agents; those below a folder with the name of an agent are for that agent.
+    Each file has functions named `before_model_callback` and so on. The callbacks of one kind run
+    in the order of their files' names, until one of them returns something. Files directly in the
+    folder are for all agents; files in a folder with the name of an agent are for that agent.
 
-    A callback that fails ends the run: what it would have stopped must not go on without it.
+    A callback that fails ends the run, because the callback might have stopped the agent.
 
-    A callback that returns `Part.from_end_session(...)` ends the session: no model is asked any
-    more, by no agent, and anyone who writes again is told so. What an approver is asked about in it
-    is still run when it is approved.
+    A callback that returns `Part.from_end_session(...)` ends the session: agents no longer call
+    their models, and further messages are answered with the end of the session. A call that waits
+    for an approval still runs if it is approved.
 
     Args:
         folder: The folder of the files.
-        rules: What the code may do; the section ``[ces]`` of the settings where not given.
+        rules: What the code may do. The default is the section ``[ces]`` of the settings.
 
     Raises:
         ConfigError: There is no such folder, or no callback in it.
-        CodeRefused: A file is not Python, or uses what the sandbox does not have.
+        CodeRefused: A file is not Python, or uses a feature that the sandbox lacks.
     """
 
     def __init__(self, folder: Path | str, rules: Rules | None = None) -> None:
@@ -74,7 +74,7 @@ class CesCallbacks(BasePlugin):
         self._found = _read(Path(folder))
 
     def concerns(self, gated: Collection[str]) -> list[str]:
-        """Return what is to be said of the callbacks before they run: calls that cannot wait.
+        """Return problems that are known before the callbacks run: calls that would have to wait.
 
         Args:
             gated: The tools that ask for a confirmation in their own code.
@@ -92,11 +92,11 @@ class CesCallbacks(BasePlugin):
     async def before_run_callback(
         self, *, invocation_context: InvocationContext
     ) -> types.Content | None:
-        """Let nobody go on talking in a session that has ended."""
+        """Answer a message to an ended session with the end of the session."""
         session = invocation_context.session
         ended = session.state.get(_ENDED)
         said = [one for one in session.events if one.author == "user" and one.content]
-        # An answer to what was asked before the end is no talk.
+        # An answer to a question from before the end is not a message.
         answers = bool(said and said[-1].get_function_responses())
         return _words_of_end(ended) if ended and not answers else None
 
@@ -119,7 +119,7 @@ class CesCallbacks(BasePlugin):
         if ended := callback_context.state.get(_ENDED):
             return LlmResponse(content=_words_of_end(ended))
         if await will_be_said_again(callback_context):
-            return None  # it was run before the model said it
+            return None  # it has already run before this response
         for code in self._codes("before_model_callback", callback_context.agent_name):
             before = request_of(llm_request)
             ended = await self._run(code, "before_model_callback", callback_context, [before])
@@ -150,12 +150,12 @@ class CesCallbacks(BasePlugin):
     ) -> dict[str, Any] | None:
         """Run `before_tool_callback(tool, input, callback_context)`; it may not change the input.
 
-        What would run has to be what was shown to an approver.
+        The call that runs must be the one that the approver was shown.
         """
-        if tool.name == _END and type(tool) is BaseTool:  # which ADK makes of a tool it has not
+        if tool.name == _END and type(tool) is BaseTool:  # ADK's placeholder for an unknown tool
             return _end_session(tool_context, tool_args)
         if tool_context.tool_confirmation is not None:
-            return None  # it was run before the call stopped
+            return None  # it has already run before the call stopped
         return await self._of_tool("before_tool_callback", tool, tool_args, tool_context)
 
     async def after_tool_callback(
@@ -168,12 +168,12 @@ class CesCallbacks(BasePlugin):
     ) -> dict[str, Any] | None:
         """Run `after_tool_callback(tool, input, callback_context, tool_response)`."""
         if tool_context.function_call_id in tool_context.actions.requested_tool_confirmations:
-            return None  # it has only stopped
+            return None  # the call has not ended, but waits
         given = result if isinstance(result, dict) else {"result": result}
         made = await self._of_tool("after_tool_callback", tool, tool_args, tool_context, given)
         if made is None or given is not result:
             return made
-        # In place: to return it would keep the plugins behind this one from seeing the call end.
+        # Changed in place: if we returned it, ADK would not call the plugins after this one.
         result.clear()
         result.update(made)
         return None
@@ -242,7 +242,7 @@ class CesCallbacks(BasePlugin):
 
 
 def _without_end(content: types.Content, context: Context) -> types.Content:
-    """End the session, where the words of an agent's callback say so: ADK runs no call in them."""
+    """End the session if an agent's callback asks for it: ADK runs no calls in its content."""
     parts = []
     for part in content.parts or []:
         if part.function_call is not None and part.function_call.name == _END:
@@ -257,11 +257,11 @@ def _without_end(content: types.Content, context: Context) -> types.Content:
 
 
 def _end_session(context: Context, args: dict[str, Any]) -> dict[str, Any]:
-    """End the session; return what stands there as the result of the call."""
+    """End the session; return the result of the call."""
     reason, escalated = str(args.get("reason") or ""), args.get("session_escalated") is True
     context.state[_ENDED] = {"reason": reason, "escalated": escalated}
     context.actions.skip_summarization = True
-    context._invocation_context.end_invocation = True  # noqa: SLF001 -- ADK has no other way
+    context._invocation_context.end_invocation = True  # noqa: SLF001 -- ADK has no public way
     return {"status": "The session has ended.", "reason": reason, "session_escalated": escalated}
 
 

@@ -110,15 +110,15 @@ class Rules(Value):
         return (key or _OWN_KEY.get_secret_value()).encode()
 
     def asks(self, facts: Mapping[str, JsonValue]) -> bool:
-        """Say whether a call waits for an approval; one that cannot be judged does.
+        """Return whether a call needs an approval; it does if a condition cannot be evaluated.
 
-        A condition on an argument that the call leaves out cannot be judged: the tool has a value
-        for it all the same.
+        A condition on an argument that the call omits cannot be evaluated, because the tool may
+        have a default for it.
         """
         return any(_may_hold(one, facts) for one in self.needs_approval)
 
     def may_ask_about(self, *tools: str) -> bool:
-        """Say whether some call of one of these tools, by some agent, may have to wait."""
+        """Return whether any call of one of these tools, by any agent, may need an approval."""
         return any(
             self.asks({"app": "", "agent": "", "user": "", "tool": tool, "args": {}})
             for tool in tools
@@ -133,17 +133,17 @@ def _may_hold(condition: str, facts: Mapping[str, JsonValue]) -> bool:
 
 
 def _require_hosts_in_one_form(condition: str) -> None:
-    """Refuse a condition that can never be true, because no host is ever written like that.
+    """Refuse a condition that is never true, because its host is not in canonical form.
 
     Raises:
-        ValueError: `args.host` is compared to something that it never is.
+        ValueError: `args.host` is compared to a value that it never has.
     """
     for compared in _COMPARED.findall(condition):
         for quoted in _QUOTED.findall(compared):
             text = quoted[1:-1]
             whole = "args.host." not in compared
             try:
-                # What is only a part of a host may begin or end with a dot.
+                # A part of a host may begin or end with a dot.
                 form = canonical(text) if whole else _part(text)
             except ValueError:
                 form = text.lower()
@@ -161,18 +161,18 @@ _brought: set[bytes] = set()
 
 
 def bring(rules: Rules) -> None:
-    """Let snapshots count that are signed by the key of these rules: an agent brings its own."""
+    """Accept snapshots that are signed with the key of these rules, which an agent brings."""
     if rules.key.get_secret_value():
         _brought.add(rules.secret())
 
 
 def secrets_in_use() -> set[bytes]:
-    """Return the keys that snapshots of this process are signed with."""
+    """Return the keys with which snapshots of this process may be signed."""
     return {current().secret(), *_brought}
 
 
 def use(rules: Rules) -> None:
-    """Make these the rules of this process, for agents that bring none of their own."""
+    """Make these the rules of this process, for agents without rules of their own."""
     _current[0] = rules
 
 

@@ -1,4 +1,4 @@
-"""The sandbox: runs code in a process of its own, and stops it at each call to the outside."""
+"""The sandbox: runs code in a separate process, and stops it at each call to the outside."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from signoff.worker.ces.rules import Rules
 log = structlog.get_logger(__name__)
 
 ENGINE: Final = f"pydantic-monty {pydantic_monty.__version__}"
-"""What a snapshot can be read by: this very version."""
+"""The engine that can read a snapshot: exactly this version."""
 
 _HOST = "signoff_host"
 _VOCABULARY = files("signoff.worker.ces").joinpath("vocabulary.monty").read_text("utf-8")
@@ -43,7 +43,7 @@ _USERS_FEED = "<python-input-2>"
 """The vocabulary is fed first, then the context, then the code, then the call."""
 
 _OWN: Final = 1024
-"""The end of a session is not the same in any two processes: it has their clocks."""
+"""How many bytes at the end of a base differ between processes: they contain clocks."""
 
 _SLEEPS: Final = frozenset({"system.sleep", "system.async_sleep"})
 _LACKS = "NotImplementedError: The monty syntax parser does not yet support "
@@ -55,11 +55,11 @@ class Held:
 
     Attributes:
         tool: What would be called: a tool, "ces_requests.post", "set_variable".
-        args: With what.
-        frames: The suspended runs, the outermost first; more than one where a tool of the folder
-            was called by another.
-        hint: Why it asks, where the tool has said so.
-        doubtful: Whether it asks because the call may have been made already.
+        args: The arguments of the call.
+        frames: The suspended runs, the outermost first; more than one if a tool of the folder was
+            called by another.
+        hint: The tool's hint for the approver.
+        doubtful: Whether the call waits because it may have been made already.
     """
 
     tool: str
@@ -71,12 +71,12 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A run that came to its end.
+    """The end of a run.
 
     Attributes:
         result: What the function returned, as plain data; objects of the vocabulary are
             dictionaries with their class under "signoff".
-        objects: What has become of the objects it was given.
+        objects: The objects that it was given, in their final state.
     """
 
     result: Any
@@ -85,7 +85,7 @@ class Done:
 
 Answer = dict[str, Any]
 Host = Callable[[str, dict[str, Any], dict[str, Any]], Awaitable["Answer | Held"]]
-"""Answers a call to the outside: what kind, with what, and the variables as they are."""
+"""Answers a call to the outside: its kind, its arguments, and the variables of the code."""
 
 
 class Sandbox:
@@ -108,7 +108,7 @@ class Sandbox:
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
     ) -> Done | Held:
-        """Call a function of some code, up to its end or to a call that waits for an approval.
+        """Run a function of some code to its end, or to a call that waits for an approval.
 
         Args:
             code: The code.
@@ -117,11 +117,11 @@ class Sandbox:
                 first, all as plain data.
             args: Its named arguments.
             host: Answers its calls to the outside.
-            settle: Brings what runs beside to its end, and gives what a later process must know
-                of it, before the code is suspended.
+            settle: Finishes concurrent calls before the code is suspended, and returns the state
+                that a later process needs.
 
         Raises:
-            CodeRefused: The sandbox lacks what the code uses.
+            CodeRefused: The code uses a feature that the sandbox lacks.
             CodeFailed: It raised, broke a limit, or crashed.
         """
         waits = "await " if type(code.functions[function]).__name__ == "AsyncFunctionDef" else ""
@@ -151,7 +151,7 @@ class Sandbox:
         host: Host,
         settle: Callable[[], Awaitable[dict[str, Any]]],
     ) -> Done | Held:
-        """Go on with suspended code, with the answer to the call that it is suspended at.
+        """Resume suspended code with the answer to the call at which it is suspended.
 
         Raises:
             SnapshotRefused: This version of the sandbox cannot read it.
@@ -160,7 +160,7 @@ class Sandbox:
         require_readable(frame)
         packed = base64.b64decode(frame["state"])
         base = zlib.decompress(base64.b64decode(frame["base"])) if "base" in frame else b""
-        # A frame without one was made before there were any.
+        # Older frames have no base.
         state = unpack(packed, base) if base else zlib.decompress(packed)
         async with self._session(code) as (session, printed):
             try:
@@ -254,7 +254,7 @@ def require_readable(frame: dict[str, Any]) -> None:
     """Refuse a suspended run that this version of the sandbox cannot read.
 
     Raises:
-        SnapshotRefused: It is of another version.
+        SnapshotRefused: Another version has made it.
     """
     if frame["engine"] != ENGINE:
         raise SnapshotRefused(
@@ -279,7 +279,7 @@ async def _pool() -> AsyncMonty:
 
 
 async def _base(rules: Rules) -> bytes:
-    """Return a session in which the vocabulary has been read, to be loaded by each run."""
+    """Return a session into which the vocabulary is loaded; each run starts from it."""
     if rules not in _bases:
         async with (await _pool()).checkout(limits=_limits(rules)) as session:
             await session.feed_run(_VOCABULARY)
@@ -297,7 +297,7 @@ def _limits(rules: Rules) -> ResourceLimits:
 
 
 def _plain(given: tuple[Any, ...]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the arguments of a call to the outside as plain JSON data, or refuse them."""
+    """Return the arguments of a call to the outside as plain JSON data, or raise TypeError."""
     if len(given) != len(("kind", "args", "state")):
         raise TypeError("A call to the outside has three arguments.")
     try:

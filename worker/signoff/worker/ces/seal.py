@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final, Protocol
 from google.adk.agents.context import Context
 from pydantic import SecretStr
 
-from signoff.broker.server.private import private_folder
+from signoff.broker.server.private import private_folder, private_text_once
 from signoff.core.base.errors import ConfigError
 from signoff.worker.ces.errors import SnapshotRefused
 from signoff.worker.ces.rules import Rules, secrets_in_use
@@ -25,19 +24,19 @@ _FORMS: Final = frozenset({1, _FORM})
 
 
 class Stopped(Protocol):
-    """Code, or an agent, that has stopped at a call inside of a tool: see `Held`."""
+    """Code or an agent that has stopped at an inner call of a tool; see `Held`."""
 
     @property
     def tool(self) -> str:
-        """What would be called."""
+        """The call that would be made."""
 
     @property
     def args(self) -> dict[str, Any]:
-        """With what."""
+        """The arguments of the call."""
 
     @property
     def frames(self) -> Sequence[dict[str, Any]]:
-        """What is needed to go on."""
+        """The data that is needed to resume."""
 
     @property
     def doubtful(self) -> bool:
@@ -45,18 +44,19 @@ class Stopped(Protocol):
 
 
 def seal(rules: Rules, held: Stopped, context: Context) -> str:
-    """Return suspended code as a text that only holders of the key can make.
+    """Return suspended code as a text that only holders of the key can create.
 
-    Its first line is the code's own. The lines behind it are what it was packed beside: the same
-    for all code that was suspended by workers of one version, so that they need be kept once.
+    The first line is specific to this code. The other lines are the base snapshots for the delta
+    compression: they are the same for all code that workers of one version suspend, so they need to
+    be stored only once.
 
     Args:
-        rules: The key and the bound.
-        held: The code, and the call that it is suspended at.
-        context: The tool call that carries it.
+        rules: The key and the maximum size.
+        held: The code, and the call at which it is suspended.
+        context: The tool call that contains it.
 
     Raises:
-        SnapshotRefused: It is larger than the rules allow.
+        SnapshotRefused: The snapshot is larger than the rules allow.
     """
     bases: dict[str, str] = {}
 
@@ -69,7 +69,7 @@ def seal(rules: Rules, held: Stopped, context: Context) -> str:
     body = json.dumps(
         {
             "form": _FORM,
-            # Two that are alike must not be one: each is dropped separately.
+            # Equal snapshots must differ, because each is deleted separately.
             "nonce": secrets.token_hex(8),
             "where": _where(context),
             "call": [held.tool, held.args],
@@ -93,12 +93,12 @@ def unseal(
 
     Args:
         rules: The key.
-        sealed: What `seal` made.
-        context: The tool call that it has to belong to.
-        call: The call that was approved.
+        sealed: The text that `seal` returned.
+        context: The tool call that it must belong to.
+        call: The approved call.
 
     Raises:
-        SnapshotRefused: It was changed, belongs to another call, or is not there.
+        SnapshotRefused: The snapshot was changed, belongs to another call, or is missing.
     """
     own, *bases = sealed.split("\n")
     if not own[64:]:
@@ -126,11 +126,11 @@ def unseal(
 
 
 def suspended_at(sealed: str, where: Sequence[str]) -> Suspended | None:
-    """Return the call that code is suspended at, None where no seal of ours says so.
+    """Return the call at which code is suspended; None without a valid seal.
 
     Args:
-        sealed: What `seal` made, or anything else.
-        where: The app, user, session and function call that it has to belong to.
+        sealed: The text that `seal` returned, or any other text.
+        where: The app, user, session and function call that it must belong to.
     """
     own = sealed.partition("\n")[0]
     if not any(_is_signed(own, secret) for secret in secrets_in_use()):
@@ -143,42 +143,38 @@ def suspended_at(sealed: str, where: Sequence[str]) -> Suspended | None:
 
 
 def own_key(rules: Rules, folder: Path) -> Rules:
-    """Return rules that have a key: theirs, or that of this machine, made when there is none.
+    """Return rules with a key: their own, or the key of this machine, created if it is missing.
 
     Args:
         rules: The rules of the settings.
-        folder: Where Signoff keeps what it needs on this machine.
+        folder: The folder of Signoff's state on this machine.
 
     Raises:
-        ConfigError: The key of this machine cannot be kept there.
+        ConfigError: The key of this machine cannot be stored there.
     """
     if rules.key.get_secret_value():
         return rules
     file = private_folder(folder) / "ces.key"
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        pass
+        if not file.exists():
+            private_text_once(file, secrets.token_hex(32))
     except OSError as error:
         raise ConfigError(
             f"the key for suspended code cannot be written to {file}: {error.strerror}. Let this "
             "user write to that folder, or set SIGNOFF_CES__KEY.",
             key="ces.key",
         ) from error
-    else:
-        with os.fdopen(descriptor, "w") as made:
-            made.write(secrets.token_hex(32))
     return rules.model_copy(update={"key": SecretStr(file.read_text("ascii"))})
 
 
 def _with_bases(value: Any, change: Callable[[str], str]) -> Any:
-    """Return frames with something else in the place of what each was packed beside."""
+    """Return frames with their base snapshots replaced."""
     if isinstance(value, list | tuple):
         return [_with_bases(one, change) for one in value]
     if not isinstance(value, dict):
         return value
     made = {key: _with_bases(one, change) for key, one in value.items()}
-    # A frame, also of code that was called beside and has stopped too.
+    # This is a frame; concurrent calls that have stopped too contain frames of their own.
     if "engine" in made and isinstance(made.get("base"), str):
         made["base"] = change(made["base"])
     return made
@@ -202,5 +198,5 @@ def _is_signed(own: str, secret: bytes) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    # Whatever stands in the ledger: lone surrogates, too, are only not ours.
+    # The ledger may contain any text: lone surrogates must not raise, but fail the signature.
     return text.encode("utf-8", "surrogatepass")

@@ -31,22 +31,22 @@ from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
 log = structlog.get_logger(__name__)
 
 _EXPORTED: Final = "python_code.py"
-"""What a tool's code is called in an app exported from CX Agent Studio, in a folder of its own."""
+"""The name of a tool's file in an app exported from CX Agent Studio; each has its own folder."""
 
 
 class CesToolset(BaseToolset):
     """Python tools of CX Agent Studio, unchanged: each file is a tool, each tool a function.
 
     The function has the name of the file (or of the folder, for an exported `python_code.py`); its
-    signature and docstring become what the model is told. The code runs in a sandbox.
+    signature and docstring become its declaration for the model. The code runs in a sandbox.
 
     Args:
         folder: The folder of the files.
-        rules: What the code may do; the section ``[ces]`` of the settings where not given.
+        rules: What the code may do. The default is the section ``[ces]`` of the settings.
 
     Raises:
         ConfigError: There is no such folder, or no tool in it.
-        CodeRefused: A file is not Python, or uses what the sandbox does not have.
+        CodeRefused: A file is not Python, or uses a feature that the sandbox lacks.
     """
 
     def __init__(self, folder: Path | str, rules: Rules | None = None) -> None:
@@ -64,7 +64,7 @@ class CesTool(BaseTool, CarriesCode):
     Args:
         code: Its file.
         name: Its function.
-        rules: What it may do; those of the process where not given.
+        rules: What it may do. The default is the rules of the process.
     """
 
     def __init__(self, code: Code, name: str, rules: Rules | None = None) -> None:
@@ -84,7 +84,7 @@ class CesTool(BaseTool, CarriesCode):
         return self._declared
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Context) -> Any:
-        """Run the code, or go on with it; what goes wrong in it is the result of this one call."""
+        """Run or resume the code; if it fails, the error is the result of this call."""
         try:
             ended = await self._ended(args, tool_context)
             if not isinstance(ended, Held):
@@ -118,7 +118,7 @@ class CesTool(BaseTool, CarriesCode):
     def _answered(
         self, answer: ToolConfirmation, context: Context, asked: list[Suspended]
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """Return suspended code, and why its call was refused or None."""
+        """Return suspended code, and the reason if its call was refused, else None."""
         if isinstance(answer.payload, Resumption):
             given = answer.payload
         elif has_guard(context):
@@ -127,19 +127,19 @@ class CesTool(BaseTool, CarriesCode):
                 "does. It was not resumed."
             )
         else:
-            # Under a plain `adk web` the session itself carries the snapshot.
+            # In a plain `adk web` the session itself contains the snapshot.
             code = asked[-1]
             refused = None if answer.confirmed else f"The call of {code.tool} was rejected."
             given = Resumption(code.sealed, code.tool, code.args, refused)
         frames = unseal(self.rules, given.sealed, context, (given.tool, given.args))
         for frame in frames:
-            # Before anything is done: the call that was approved is not made for nothing.
+            # Checked first, so that the approved call is not made if the code cannot resume.
             require_readable(frame)
         require_pending(frames[-1]["kept"]["pending"], given.tool, given.args)
         return frames, given.refused
 
     async def in_sandbox(self, args: dict[str, Any], host: CodeHost) -> Done | Held:
-        """Run the code, to its end or to a call that waits."""
+        """Run the code to its end, or to a call that waits."""
         return await Sandbox(self.rules).run(
             self.code,
             self.name,
@@ -158,7 +158,7 @@ class CesTool(BaseTool, CarriesCode):
 
 
 def _stops(context: Context) -> list[Suspended]:
-    """Return where the code of a tool call has stopped so far, as the session says."""
+    """Return the calls at which the code of a tool call has stopped, as the session has them."""
     found = [
         claimed(one.payload)
         for event in context.session.events
@@ -171,13 +171,13 @@ def _stops(context: Context) -> list[Suspended]:
 async def go_on(
     rules: Rules, frames: list[dict[str, Any]], refused: str | None, host: CodeHost
 ) -> Done | Held:
-    """Go on with suspended code, the innermost first.
+    """Resume suspended code, the innermost run first.
 
     Args:
         rules: The limits.
         frames: The suspended runs, the outermost first.
-        refused: Why the call was not approved, None where it was.
-        host: That of the tool call; each frame gets one of its own after it.
+        refused: Why the call was not approved; None if it was.
+        host: The host of the tool call; each frame gets its own copy.
     """
     frame = frames[0]
     own = replace(host, kept=frame["kept"])
@@ -191,7 +191,7 @@ async def go_on(
             kind, args = own.pending
             answer = await own.perform(kind, args, None, yes=ToolConfirmation(confirmed=True))
         if isinstance(answer, Held):
-            # It may wait for another call now than the one that it was suspended at.
+            # It may now wait for another call than the one at which it was suspended.
             stopped = {**frame, "kept": await own.settle()}
             return replace(answer, frames=(stopped, *answer.frames))
         code = Code(name=frame["code"], text="", functions={})
@@ -202,7 +202,7 @@ async def go_on(
 
 async def tools_of(context: Context) -> dict[str, BaseTool]:
     """Return the tools of the agent that a context belongs to, by name."""
-    invocation = context._invocation_context  # noqa: SLF001 -- the agent is nowhere else
+    invocation = context._invocation_context  # noqa: SLF001 -- ADK has no public access to the agent
     agent = invocation.agent
     if not isinstance(agent, LlmAgent):
         return {}
@@ -214,7 +214,7 @@ def read_folder(folder: Path) -> list[tuple[str, Code]]:
     """Return the functions of a folder, each with its file.
 
     Raises:
-        ConfigError: There is no such folder, or nothing in it.
+        ConfigError: There is no such folder, or no Python file in it.
         CodeRefused: A file cannot be used.
     """
     if not folder.is_dir():

@@ -1,7 +1,7 @@
-"""Between ADK's objects and the vocabulary's, both as plain data.
+"""Converts between ADK's objects and plain data for the vocabulary of the sandbox.
 
-An object of the vocabulary is a dictionary with its class under "signoff"; the sandbox makes the
-object of it, and the dictionary again.
+Each object of the vocabulary is a dictionary with its class under "signoff". The sandbox converts
+the dictionary to the object, and back.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OWN: Final = ("adk_", "signoff_")
 
 
 def variables(context: Context) -> Plain:
-    """Return the session state that code can see: what is plain data, and has a value.
+    """Return the session state that code can see: plain data with a value.
 
-    ADK cannot remove an entry from a session's state; one that was removed is None there.
+    ADK cannot remove an entry from a session's state, so a removed entry has the value None.
     """
     return {
         key: value
@@ -37,10 +37,10 @@ def variables(context: Context) -> Plain:
 
 
 def context_of(context: Context, state: Plain, *, call_id: str | None = None) -> Plain:
-    """Return the `ToolContext` of a call, or the `CallbackContext` where no call is named.
+    """Return the `ToolContext` of a call, or a `CallbackContext` without a call id.
 
     Args:
-        context: ADK's.
+        context: The context of ADK.
         state: The variables, see `variables`.
         call_id: The id of the call.
     """
@@ -57,7 +57,7 @@ def context_of(context: Context, state: Plain, *, call_id: str | None = None) ->
 
 
 def content_of(content: types.Content | None) -> Plain | None:
-    """Return a `Content`; its parts that the vocabulary has no name for are left out."""
+    """Return a `Content`, without parts of kinds that the vocabulary does not have."""
     if content is None:
         return None
     parts = [part for one in content.parts or [] if (part := _part(one)) is not None]
@@ -106,15 +106,15 @@ def response_of(response: LlmResponse) -> Plain:
 
 
 def tool_of(tool: BaseTool) -> Plain:
-    """Return the `Tool` that a callback is told of."""
+    """Return the `Tool` for a callback."""
     return {"signoff": "Tool", "name": tool.name, "description": tool.description}
 
 
 def to_content(plain: Any, code: str) -> types.Content:
-    """Return ADK's content for a `Content`, an `LlmResponse` or a list of parts.
+    """Return ADK's content for a `Content` or an `LlmResponse`.
 
     Raises:
-        CodeFailed: It is none of these.
+        CodeFailed: It is neither.
     """
     if isinstance(plain, dict) and plain.get("signoff") == "LlmResponse":
         plain = plain.get("content")
@@ -125,19 +125,19 @@ def to_content(plain: Any, code: str) -> types.Content:
 
 
 def to_response(plain: Any, code: str) -> LlmResponse:
-    """Return ADK's response for an `LlmResponse` that a callback has made.
+    """Return ADK's response for an `LlmResponse` that a callback has returned.
 
     Raises:
-        CodeFailed: It is none.
+        CodeFailed: It is not an `LlmResponse`.
     """
     if not isinstance(plain, dict) or plain.get("signoff") != "LlmResponse":
         raise CodeFailed(f"{code} returned {_name(plain)}; an LlmResponse or None was wanted.")
-    # `partial` is not handed on: ADK would not keep a partial response in the session.
+    # `partial` is dropped: ADK would not store a partial response in the session.
     return LlmResponse(content=to_content(plain, code))
 
 
 def change_request(request: LlmRequest, before: Plain, after: Plain, code: str) -> None:
-    """Carry over what a callback has changed in the request: words, instruction, tools."""
+    """Apply a callback's changes to the request: model, contents, instruction, hidden tools."""
     if after["model"] != before["model"]:
         request.model = after["model"]
     if after["contents"] != before["contents"]:
@@ -181,7 +181,7 @@ def _event(event: Event) -> Plain:
             "artifact_delta": dict(actions.artifact_delta),
             "transfer_to_agent": actions.transfer_to_agent,
             "escalate": actions.escalate,
-            # Credentials stay outside.
+            # The code does not get credentials.
             "requested_auth_configs": {key: {} for key in actions.requested_auth_configs},
             "end_invocation": getattr(actions, "end_of_agent", None),
         },
@@ -201,7 +201,7 @@ def _event(event: Event) -> Plain:
 
 
 def _is_of_the_talk(event: Event) -> bool:
-    """Whether an event is not ADK's own bookkeeping of a confirmation."""
+    """Return whether an event belongs to the conversation, not to ADK's own bookkeeping."""
     names = [
         *(one.name or "" for one in event.get_function_calls()),
         *(one.name or "" for one in event.get_function_responses()),
@@ -291,7 +291,7 @@ def _json(value: Any) -> Any:
 
 
 def is_plain(value: Any) -> bool:
-    """Say whether a value is plain JSON data."""
+    """Return whether a value is plain JSON data."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

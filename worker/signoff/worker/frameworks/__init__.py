@@ -1,29 +1,29 @@
 """Runtimes for agents of other frameworks: Pydantic AI, OpenAI Agents, LangGraph.
 
-Each of them can stop an agent at tool calls that need an approval, say which calls these are, and
-go on later from a state that can be stored. None of them sees to it that this happens once. So what
-they have in common is small:
+Each framework can stop an agent at tool calls that need an approval, list these calls, and resume
+later from a state that can be stored. No framework ensures that this happens only once. The shared
+code does that:
 
-- **The state.** An adapter turns what its framework has to keep of a pause into JSON, and says
-  which calls wait *in that state* (`adapter.Adapter.waiting`). `sessions` keeps the state in the
-  ledger's Redis, as part of the session that ADK's agents have too: it is backed up, erased and
-  archived with it. It is written in one step, if the session is as it was read, and the session's
-  lease is still held. A worker that takes a turn up finds whether its answers were given already.
-- **The gate.** Every tool call of a turn goes through `gate.Gate`, as the last thing before the
-  tool's own code. A call that waited for an approval is started once: one commit marks it as
-  started if the approval is as it was, proven by its receipt, not too old, not frozen, for these
-  very arguments, and the lease is held; another commit keeps its result. What was started and not
-  seen to finish is never started again. What has finished gives its stored result.
+- **The state.** An adapter converts the state that its framework needs after a pause to JSON, and
+  lists the calls that wait *in that state* (`adapter.Adapter.waiting`). `sessions` stores the state
+  in the ledger's Redis, in a session like those of ADK's agents: it is backed up, erased and
+  archived with the session. One commit writes it, if nobody has changed the session since it was
+  read and the session's lease is still held. A worker that resumes a turn sees which answers the
+  agent has already got.
+- **The gate.** Every tool call of a turn goes through `gate.Gate`, right before the tool's own
+  code. A call that waited for an approval is started once: one commit marks it as started if the
+  approval is unchanged, proven by its receipt, not expired, not frozen and for exactly these
+  arguments, and if the lease is held. Another commit stores its result. A call that was started and
+  not seen to finish is never started again. A call that has finished returns its stored result.
 - **The digest.** `runtime` compares each approval with the call in the stored state before anything
-  runs, and the gate compares it with what the tool gets. A call that differs is asked about again.
-  A digest of the whole state is part of what is approved: a framework whose state alone says what
-  needs an approval does not go on from one that was changed.
-- **Edits.** Where a policy has ``edits = "approve"``, the values of an approver become a call of
-  their own, which the same person has approved, with a digest, a receipt and an audit trail of its
-  own. A framework that can runs that call in the place of the model's. Elsewhere the model is told,
-  as ADK's is.
+  runs, and the gate compares it with the call that the tool gets. A call that differs needs a new
+  approval. The approval also covers a digest of the whole state: if only the state determines
+  which calls need an approval, the framework does not resume from a changed state.
+- **Edits.** If a policy has ``edits = "approve"``, an approver's values become a new call, which
+  the same person has approved, with its own digest, receipt and audit trail. If the framework can,
+  it runs that call instead of the model's. Otherwise the model gets the values, as in ADK.
 
-A turn that was cut off is taken up at its last pause: the model is asked again, and tools that
-nobody is asked about may run again. What must not happen twice needs an approval, or
+A turn that was cut off resumes from its last pause: the model is called again, and tools that need
+no approval may run again. If a tool must not run twice, let it require an approval, or use
 `idempotency_key`.
 """

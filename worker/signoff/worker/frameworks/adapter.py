@@ -1,4 +1,4 @@
-"""What the runtimes of the frameworks have in common asks of each of them."""
+"""The interface between the common runtime and each framework."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class Waiting:
     """A tool call that waits in a state.
 
     Attributes:
-        id: The framework's id of it; no other call of the state has the same.
+        id: The framework's id of the call, which is unique in the state.
         tool: The tool.
         args: Its arguments, as the model gave them.
-        agent: The agent that made it; "" where it has no name.
-        hint: The tool's words.
-        said: What the agent said beside it.
+        agent: The agent that made the call; "" if the agent has no name.
+        hint: The tool's hint for the approver.
+        said: The agent's text beside the call.
         declared: What the tool declares; see `Approval.declared`.
         kind: What is asked for.
-        edits: Whether the framework can run it with other arguments than the model gave.
-        in_tool: Whether it goes through the gate; otherwise it is code of the agent's own that goes
-            on when the answer is given.
+        edits: Whether the framework can run the call with other arguments than the model gave.
+        in_tool: Whether the call goes through the gate. If not, the answer resumes code of the
+            agent itself.
     """
 
     id: str
@@ -44,11 +44,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was decided about a call that waits.
+    """The decision about a call that waits.
 
     Attributes:
-        refusal: Why it was not approved, in words for the model; None where it was.
-        args: Its arguments, where others were approved than the model gave.
+        refusal: Why it was not approved, as a text for the model; None if it was approved.
+        args: The approved arguments, if they differ from those that the model gave.
         value: The answer to a request for input.
     """
 
@@ -62,9 +62,9 @@ class Outcome(NamedTuple):
 
     Attributes:
         paused: Whether calls wait for an approval.
-        state: All that a pause goes on from; of a turn that is over, what it adds to the history of
-            its session.
-        text: The agent's last word.
+        state: After a pause, the state from which the turn resumes; after the end of a turn, what
+            it adds to the history of its session.
+        text: The agent's last message.
     """
 
     paused: bool
@@ -73,23 +73,23 @@ class Outcome(NamedTuple):
 
 
 class Adapter(Protocol):
-    """One framework. An agent is what the module of its folder exports."""
+    """One framework. An agent is the object that the module of its folder exports."""
 
     name: str
-    """As it is stored with the states, and as its extra is called."""
+    """The name of its extra, which is also stored with its states."""
     forks: bool
-    """Whether a run can go on in a session while another one waits."""
+    """Whether a run can continue in a session while another one waits."""
     knows_gates: bool
-    """Whether it knows of each call if it needs an approval, whatever a stored state says."""
+    """Whether it knows which calls need an approval without relying on the stored state."""
 
     async def begin(self, agent: Any, message: str, history: JsonValue, gate: Gate) -> Outcome:  # noqa: ANN401 -- an agent of any framework
-        """Say the user's message, and run to the next pause or to the end.
+        """Send the user's message, and run to the next pause or to the end.
 
         Args:
             agent: The agent.
             message: The message.
-            history: What earlier turns have added to the session, None where there were none.
-            gate: What every tool call goes through.
+            history: What earlier turns have added to the session; None if there were none.
+            gate: The gate that every tool call has to go through.
         """
 
     async def resume(
@@ -105,8 +105,8 @@ class Adapter(Protocol):
         """Return the calls that wait in a state, as the framework would run them.
 
         Raises:
-            ValueError: The state is none that this framework has made.
+            ValueError: This framework has not made the state.
         """
 
     def longer(self, history: JsonValue, state: JsonValue) -> JsonValue:
-        """Return the history of a session after a turn that is over."""
+        """Return the history of a session after a turn has ended."""

@@ -1,4 +1,4 @@
-"""The gate: no call that was asked about runs unapproved, with other arguments, or twice."""
+"""The gate: no call that needs an approval runs unapproved, with other arguments, or twice."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.lifecycle import Handoff, State
 from signoff.core.approvals.run import Run
 from signoff.core.base.errors import (
-    ApprovalExpired,
     CallChanged,
     Conflict,
     DigestMismatch,
     Frozen,
     NotCanonical,
-    ReceiptRefused,
     SignoffError,
     ToolInDoubt,
     TurnLost,
@@ -37,7 +35,8 @@ from signoff.core.payloads.digest import digest, require_canonical
 from signoff.worker.frameworks.idempotency import running
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
-from signoff.worker.turn_results import VALID_FOR, kept_result
+from signoff.worker.starting import require_good, require_recorded
+from signoff.worker.turn_results import NOT_KEPT, VALID_FOR, kept_result
 from signoff.worker.working import TurnStopped, Working
 
 log = structlog.get_logger(__name__)
@@ -50,14 +49,14 @@ class Call:
     """A call that a framework is about to make.
 
     Attributes:
-        id: The framework's id of it.
-        tool: The tool, as the model calls it.
-        args: What the tool would get.
-        agent: The agent that makes it.
-        declared: What the tool declares.
-        approved: Whether the framework takes it for approved.
-        again: Whether it is entered each time that it goes on, because it pauses itself: it has no
-            effect of its own, and what it calls goes through the gate.
+        id: The framework's id of the call.
+        tool: The name of the tool, as the model calls it.
+        args: The arguments that the tool would get.
+        agent: The agent that makes the call.
+        declared: The digest of what the tool declares.
+        approved: Whether the framework considers the call approved.
+        again: Whether the call enters its tool again each time it resumes, because the tool pauses
+            itself. Such a tool has no effect of its own, and its calls go through the gate.
     """
 
     id: str
@@ -70,11 +69,11 @@ class Call:
 
 
 class Gates:
-    """Makes the gates of turns.
+    """Creates the gates of turns.
 
     Args:
-        ledger: Where the approvals are.
-        valid_for: How long a yes is good for whose policy does not say.
+        ledger: Stores the approvals.
+        valid_for: How long an approval is valid if its policy does not say.
     """
 
     def __init__(self, ledger: Ledger, *, valid_for: timedelta = VALID_FOR) -> None:
@@ -85,15 +84,15 @@ class Gates:
 
     @contextmanager
     def of(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Iterator[Gate]:
-        """Yield the gate of a turn, which lets the calls of these approvals through.
+        """Yield the gate of a turn, which lets the calls of these approvals run.
 
         Args:
             run: The run.
-            approvals: Those that it has been given the answers to, the latest last.
-            fence: Adds to a change that the session's lease is still ours.
+            approvals: The approvals whose answers the run has been given, the latest last.
+            fence: Adds to a change the condition that we still hold the session's lease.
 
         Raises:
-            SignoffError: What has stopped the turn, once all its tools have ended.
+            SignoffError: The error that has stopped the turn, once all its tools have ended.
         """
         gate = Gate(self, run, approvals, fence)
         try:
@@ -102,23 +101,23 @@ class Gates:
             raise end.error from None
         finally:
             self.working.forget(gate.session)
-        # A framework, or the agent's own code, may have caught it.
+        # The framework or the agent's own code may have caught the error.
         if gate.stopped is not None:
             raise gate.stopped
 
 
 class Gate:
-    """What every tool call of one turn goes through, right before the tool's own code.
+    """Checks every tool call of one turn, right before the tool's own code.
 
     Args:
         gates: What all gates share.
         run: The run.
-        approvals: Those that it has been given the answers to, the latest last.
-        fence: Adds to a change that the session's lease is still ours.
+        approvals: The approvals whose answers the run has been given, the latest last.
+        fence: Adds to a change the condition that we still hold the session's lease.
 
     Attributes:
-        made: By the ids of the calls that wait: their digests, as they are in the stored state.
-        stopped: What has stopped the turn, if anything.
+        made: The digests of the waiting calls in the stored state, by call id.
+        stopped: The error that has stopped the turn, if any.
     """
 
     def __init__(self, gates: Gates, run: Run, approvals: Sequence[Approval], fence: Fence) -> None:
@@ -133,7 +132,7 @@ class Gate:
         self._starting: set[str] = set()
 
     def expects(self, call_id: str) -> bool:
-        """Say whether a call was asked about."""
+        """Return whether a call was asked about."""
         return call_id in self._expected
 
     async def enter(
@@ -143,20 +142,20 @@ class Gate:
         inner: Callable[[], Awaitable[Any]],
         kept: Callable[[Any], JsonValue],
     ) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run a call, give its stored result, or say why it is not run.
+        """Run a call, return its stored result, or return why it may not run.
 
         Args:
             call: The call.
-            same: Says whether the tool would get what an approval is for.
-            inner: The tool's own code; it raises `ToolInDoubt` where it gave up waiting for it.
-            kept: Makes JSON of what the tool returns.
+            same: Returns whether the tool would get the arguments of an approval.
+            inner: Runs the tool's own code; raises `ToolInDoubt` if it stops waiting for the tool.
+            kept: Converts the tool's result to JSON.
 
         Returns:
-            What the tool returns, or what was stored of it: JSON.
+            The result of the tool, or its stored result as JSON.
 
         Raises:
-            TurnStopped: It may not be started now. Whatever else ran in this turn has ended.
-            LeaseLost: Somebody else runs the session by now; it was not started here.
+            TurnStopped: The call may not start now. All other tools of this turn have ended.
+            LeaseLost: Another worker runs the session by now; the call was not started here.
             Exception: Whatever the tool raises.
         """
         working = self._gates.working
@@ -199,30 +198,34 @@ class Gate:
         except ToolInDoubt as error:
             await self._stop(error)
         except Exception as error:
-            # It has run. A cancelled tool may have done its work or not: it stays in doubt.
+            # The tool has run. A cancelled tool may or may not have: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
             await self._finish(approval.id, {"error": problem}, why=f"it raised {problem}")
             raise
-        await self._finish(approval.id, kept(result))
+        try:
+            stored = kept(result)
+        except Exception:  # noqa: BLE001 -- a class may raise anything; the tool has run anyway
+            stored = NOT_KEPT
+        await self._finish(approval.id, stored)
         return result
 
     @asynccontextmanager
     async def holding(self, approvals: Sequence[Approval]) -> AsyncIterator[None]:
-        """Count code of the agent's own as started, and as finished when the body ends.
+        """Mark code of the agent as started, and as finished when the body ends.
 
         Args:
-            approvals: What it was asked about, approved.
+            approvals: The approvals that the code has asked for.
 
         Raises:
-            TurnLost: It has run before, and what it has come to was not kept.
-            SignoffError: It may not be started; see `require_startable`.
+            TurnLost: The code has run before, and its result was not kept.
+            SignoffError: The code may not start; see `signoff.worker.starting`.
         """
         fresh = await self._ledger.approvals([one.id for one in approvals])
         if ran := [f"{one.call.name}()" for one in fresh if one.handoff is Handoff.FINISHED]:
             raise TurnLost(
                 f"Run {self.run.id} of {self.run.app} was cut off when {', '.join(ran)} had run: "
                 "what the agent came to by it was not kept. What it had still to do was not done. "
-                "Look at what was done, and submit the rest anew."
+                "Look at what was done, and submit the rest again."
             )
         for one in approvals:
             call = Call(one.call.id, one.call.name, dict(one.call.args), one.origin.agent)
@@ -239,7 +242,7 @@ class Gate:
             await self._finish(one.id, None)
 
     async def _stop(self, error: SignoffError) -> NoReturn:
-        """End the turn with an error, whatever the framework makes of it."""
+        """End the turn with an error, even if the framework handles it."""
         self.stopped = self.stopped or error
         await self._gates.working.end(self.session, error)
 
@@ -260,10 +263,11 @@ class Gate:
     ) -> None:
         approval, now = await self._ledger.approval_now(approval_id)
         if approval_id in self._starting and approval.handoff is Handoff.STARTED:
-            # An earlier attempt was kept, and its answer was lost.
+            # An earlier attempt was committed, but its reply was lost.
             await self._ledger.commit(self.fence(Change()))
             return
-        require_startable(self._ledger, approval, now, self._gates.valid_for)
+        require_recorded(approval)
+        require_good(self._ledger, approval, now, self._gates.valid_for)
         made = self.made.get(call.id, "")
         if change := changed(approval, call, self.run, same=same(approval), made=made):
             raise change
@@ -271,7 +275,7 @@ class Gate:
         try:
             await self._hand_on(approval, Handoff.STARTED, now, starts=(call.tool,))
         except Conflict:
-            # Nothing of this attempt was kept: if it is started by now, somebody else did it.
+            # This attempt was not committed: if the call is started now, somebody else started it.
             self._starting.discard(approval_id)
             raise
         log.info("tool.started", approval=approval.id, tool=call.tool)
@@ -307,46 +311,21 @@ class Gate:
 
 
 def _has_run(approval: Approval) -> bool:
-    """Whether a call was started in an earlier turn of the run, and seen to finish."""
+    """Return whether a call was started in an earlier turn of the run, and has finished."""
     return approval.handoff is Handoff.RESUMED and bool(approval.starts)
-
-
-def require_startable(
-    ledger: Ledger, approval: Approval, now: datetime, valid_for: timedelta
-) -> None:
-    """Refuse to start a call that was started before, or on a yes that is not good any more.
-
-    Raises:
-        ToolInDoubt: It was started before, and not seen to finish.
-        ReceiptRefused: Nothing proves that the yes was given.
-        KeyUnknown: It is signed with a key that is not here.
-        ApprovalExpired: The yes has expired.
-    """
-    if approval.handoff is not Handoff.RECORDED:
-        raise ToolInDoubt(
-            f"{approval.call.name}() of approval {approval.id} is {approval.handoff}."
-        )
-    receipts = ledger.receipts
-    if receipts is not None and (why := receipts.why_refused(approval, now)):
-        raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
-    if approval.has_expired(now, valid_for):
-        raise ApprovalExpired(
-            f"The yes to approval {approval.id} has expired, and {approval.call.name}() was not "
-            "run. Ask the agent anew."
-        )
 
 
 def changed(
     approval: Approval, call: Call, run: Run, *, same: bool, made: str
 ) -> CallChanged | None:
-    """Return what has changed since a call was asked about, None where nothing has.
+    """Return what has changed since a call was asked about; None if nothing has.
 
     Args:
         approval: The approval.
-        call: What would run.
-        run: The run that would run it.
-        same: Whether its arguments come to those that were approved.
-        made: The digest of the call as it is in the stored state.
+        call: The call that would run.
+        run: The run that makes the call.
+        same: Whether its arguments are equivalent to the approved ones.
+        made: The digest of the call in the stored state.
 
     Raises:
         DigestMismatch: Another tool would run, or the arguments have no digest.
@@ -355,7 +334,7 @@ def changed(
         raise DigestMismatch(
             f"Approval {approval.id} is for {approval.call.name}(), not {call.tool}()."
         )
-    # Where it was not seen what the tool declares, that is not compared.
+    # If the declaration of the tool was not recorded, it is not compared.
     declared = call.declared if approval.declared else ""
     was = approval.origin.agent
     here = approval.origin.model_copy(
@@ -390,14 +369,14 @@ def changed(
 def declared_by(schema: object) -> str:
     """Return ``sha256:`` and 64 hex digits over the JSON schema of a tool's parameters."""
     try:
-        canonical = require_canonical(schema, "What a tool declares")  # type: ignore[arg-type] # it says so itself
+        canonical = require_canonical(schema, "What a tool declares")  # type: ignore[arg-type] # it raises NotCanonical itself
     except NotCanonical:
         return ""
     return "sha256:" + hashlib.sha256(canonical).hexdigest()
 
 
 def same_args(one: dict[str, JsonValue], other: dict[str, JsonValue]) -> bool:
-    """Say whether two calls of a tool have the same arguments, as their digests see them."""
+    """Return whether the arguments of two calls of a tool have the same digest."""
     try:
         return digest("", one) == digest("", other)
     except NotCanonical:

@@ -1,4 +1,4 @@
-"""The key by which a tool can make its own effect happen once, also when it is run again."""
+"""The key with which a tool ensures that its effect happens once, even if it runs again."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _key: ContextVar[str] = ContextVar("signoff_idempotency_key")
 
 
 def idempotency_key() -> str:
-    """Return a key that is the same each time this very call is run: 32 letters and digits.
+    """Return a key that is the same each time this call runs: 32 letters and digits.
 
-    Send it with a payment, or make it a unique column: a call that was in doubt and is run again
-    then has its effect once. Only a tool whose call was approved has one.
+    Send it with a payment, or store it in a unique column. If a call in doubt runs again, it then
+    has its effect only once. Only a tool whose call was approved has a key.
 
     Raises:
-        LookupError: No approved call runs here.
+        LookupError: No approved call is running here.
     """
     return _key.get()
 
 
 @contextmanager
 def running(origin: Origin) -> Iterator[None]:
-    """Give the code of a tool its key while this lasts.
+    """Give the code of a tool its key inside the `with` block.
 
     Args:
-        origin: Where its call comes from.
+        origin: The origin of its call.
     """
     key = key_of(origin.app, origin.user, origin.session, origin.confirmation)
     token = _key.set(key)

@@ -1,19 +1,19 @@
 """Agents of LangGraph and LangChain: interrupts.
 
-An interrupt is read as what it is:
+There are three kinds of interrupts:
 
-- of `HumanInTheLoopMiddleware`, in both of its modes: a tool call each, answered by approve, edit,
-  reject or respond, as far as it allows these;
-- a `HumanInterrupt`, or a list of them (the schema of Agent Inbox): an action each, answered by
-  accept, edit, response or ignore;
-- anything else: a request for input, whose answer is what `interrupt()` returns.
+- An interrupt of `HumanInTheLoopMiddleware`, in both of its modes, asks about tool calls. Each is
+  answered with approve, edit, reject or respond, if the interrupt allows it.
+- A `HumanInterrupt`, or a list of them (the schema of Agent Inbox), asks about actions. Each is
+  answered with accept, edit, response or ignore.
+- Any other interrupt is a request for input, and `interrupt()` returns the answer.
 
-Tool calls go through the gate in `ToolNode`, behind all middleware. Of other interrupts, what comes
-behind them is code of the graph's own: it counts as started when the answer is given, and as
-finished when the graph has come to its next pause or its end.
+Tool calls go through the gate in `ToolNode`, after all middleware. Other interrupts resume code of
+the graph itself. That code counts as started when the answer is given, and as finished when the
+graph has reached its next pause or its end.
 
-The state of a pause is the checkpoint of the thread, with what is written to it. The graph gets a
-checkpointer that holds it in memory for the turn, in the place of the graph's own.
+The state of a pause is the checkpoint of the thread, with its pending writes. For the turn, the
+graph's own checkpointer is replaced by one that holds this state in memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _UNNAMED: Final = "LangGraph"
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What the tools of a turn go through.
+    """The running turn, for the calls of its tools.
 
     Attributes:
         gate: The gate.
@@ -82,10 +82,10 @@ class LangGraphAdapter:
     async def begin(
         self, agent: Pregel[Any, Any, Any, Any], message: str, history: JsonValue, gate: Gate
     ) -> Outcome:
-        """Say the user's message; see `Adapter.begin`.
+        """Send the user's message; see `Adapter.begin`.
 
         Raises:
-            InvalidRun: The graph takes no messages.
+            InvalidRun: The graph does not take messages.
         """
         graph = _compiled(agent)
         if "messages" not in graph.channels:
@@ -128,7 +128,7 @@ class LangGraphAdapter:
         return Outcome(False, thread, _last_word(saver))
 
     def waiting(self, state: JsonValue) -> Sequence[Waiting]:
-        """Return what waits; see `Adapter.waiting`."""
+        """Return the calls and requests that wait; see `Adapter.waiting`."""
         saver = _restored(_thread_of(state))
         calls, stored = _last_calls(saver), cast("dict[str, Any]", state)
         declared: dict[str, str] = stored["declared"]
@@ -149,12 +149,12 @@ class LangGraphAdapter:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """An interrupt as it is understood.
+    """The meaning of an interrupt.
 
     Attributes:
-        waiting: What waits in it, by the ids.
-        allowed: By the ids: which answers may be given, in the words of its schema.
-        shape: What the answer must look like.
+        waiting: The calls and requests that wait in it, by id.
+        allowed: The answers that are allowed for each, by id, in the terms of its schema.
+        shape: The form that the answer must have.
     """
 
     waiting: dict[str, Waiting]
@@ -202,7 +202,7 @@ def _read_batch(interrupt: Interrupt[Any], calls: Sequence[Mapping[str, Any]]) -
 
 
 async def _declared(graph: Pregel[Any, Any, Any, Any]) -> dict[str, JsonValue]:
-    """Return what the tools of a graph and of its subgraphs declare, by their names."""
+    """Return the declarations of the tools of a graph and of its subgraphs, by name."""
     graphs: list[Any] = [graph, *[one async for _, one in graph.aget_subgraphs(recurse=True)]]
     nodes = [node.bound for one in graphs for node in getattr(one, "nodes", {}).values()]
     return {
@@ -221,10 +221,10 @@ def _declares(tool: BaseTool | None) -> str:
 
 
 def _tool_call(call_id: str, action: Mapping[str, Any], allowed: frozenset[str]) -> Waiting:
-    """Return a call that the middleware asks about, or the question that it is."""
+    """Return a call that the middleware asks about; a request for input if it needs a response."""
     asks = "approve" not in allowed and "respond" in allowed
     hint = str(action.get("description") or "")
-    # The words of the middleware itself, which say what the card says.
+    # The default text of the middleware, which repeats what the card shows.
     if hint.startswith("Tool execution requires approval\n\nTool: "):
         hint = ""
     if asks:
@@ -278,10 +278,10 @@ def _question(id_: str, message: str, payload: object, schema: object = None) ->
 
 
 def _resumption(interrupt: Interrupt[Any], read: _Read, answers: Mapping[str, Answer]) -> object:
-    """Return what an interrupt is resumed with.
+    """Return the value with which an interrupt is resumed.
 
     Raises:
-        InputRefused: It was rejected, and allows no rejection.
+        InputRefused: It was rejected, but does not allow a rejection.
     """
     if read.shape == "value":
         return answers[interrupt.id].value
@@ -335,9 +335,9 @@ def _text(value: JsonValue) -> str:
 @functools.cache
 def _watch_tools() -> None:
     """Put the gate before the tools of every `ToolNode`, once in a process."""
-    run_async, run_sync = ToolNode._execute_tool_async, ToolNode._execute_tool_sync  # noqa: SLF001 -- behind all wrappers
+    run_async, run_sync = ToolNode._execute_tool_async, ToolNode._execute_tool_sync  # noqa: SLF001 -- after all wrappers
 
-    async def gated(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- as it is
+    async def gated(self: ToolNode, request: ToolCallRequest, *more: Any) -> Any:  # noqa: ANN401 -- as in the original
         turn = _turn.get()
         if turn is None:
             return await run_async(self, request, *more)
@@ -370,7 +370,7 @@ async def _through(
     )
 
     def same(approval: Approval) -> bool:
-        """Say whether the approved arguments are those that the tool would get."""
+        """Return whether the tool would get the approved arguments."""
         return same_args(args, approval.call.args)
 
     given = await gate.enter(call, same, inner, _kept)
@@ -378,7 +378,7 @@ async def _through(
 
 
 def _kept(result: object) -> JsonValue:
-    """Return what is stored of a result: the text of a message, or the bytes of anything else."""
+    """Return a result as it is stored: the text of a message, or the bytes of anything else."""
     if isinstance(result, ToolMessage) and isinstance(result.content, str):
         return result.content
     kind, data = InMemorySaver().serde.dumps_typed(result)
@@ -386,7 +386,7 @@ def _kept(result: object) -> JsonValue:
 
 
 def _given(kept: JsonValue, request: ToolCallRequest) -> Any:  # noqa: ANN401 -- the same
-    """Return the result that was stored, or a refusal, as a tool returns it."""
+    """Return a stored result, or a refusal, in the form in which a tool returns it."""
     if isinstance(kept, dict) and isinstance(found := kept.get(_BINARY), list):
         return InMemorySaver().serde.loads_typed((str(found[0]), base64.b64decode(str(found[1]))))
     made = request.tool_call
@@ -394,7 +394,7 @@ def _given(kept: JsonValue, request: ToolCallRequest) -> Any:  # noqa: ANN401 --
 
 
 def _compiled(agent: object) -> Pregel[Any, Any, Any, Any]:
-    """Return the graph that a module exports, compiled where it is not."""
+    """Return the graph that a module exports; compile it if necessary."""
     return agent.compile() if isinstance(agent, StateGraph) else cast("Any", agent)
 
 
@@ -407,7 +407,7 @@ def _latest(saver: InMemorySaver) -> CheckpointTuple | None:
 
 
 def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
-    """Return the interrupts that nobody has answered."""
+    """Return the unanswered interrupts."""
     latest = _latest(saver)
     writes = latest.pending_writes or [] if latest is not None else []
     found = [one for _, channel, value in writes if channel == _INTERRUPT for one in value]
@@ -415,7 +415,7 @@ def _interrupts(saver: InMemorySaver) -> list[Interrupt[Any]]:
 
 
 def _messages(saver: InMemorySaver) -> list[BaseMessage]:
-    """Return the messages of the thread; of its subgraphs, where they wait, those come last."""
+    """Return the messages of the thread, followed by those of its waiting subgraphs."""
     found: list[BaseMessage] = []
     for namespace in sorted(saver.storage[_THREAD]):
         config: RunnableConfig = {
@@ -437,10 +437,10 @@ def _last_word(saver: InMemorySaver) -> str:
 
 
 def _stored(saver: InMemorySaver) -> JsonValue:
-    """Return what of a thread is gone on from, as JSON.
+    """Return the parts of a thread that are needed to resume it, as JSON.
 
-    Earlier checkpoints are left out; but where a channel keeps only what was added to it, they are
-    what its value follows from.
+    Earlier checkpoints are left out, unless a channel stores only its changes: then its value is
+    computed from them.
     """
     storage = saver.storage[_THREAD]
     latest = {namespace: max(found) for namespace, found in storage.items() if found}
@@ -488,7 +488,7 @@ def _versions(
 
 
 def _restored(state: JsonValue) -> InMemorySaver:
-    """Return a checkpointer that has what was stored; an empty one for None."""
+    """Return a checkpointer with the stored thread; an empty one for None."""
     saver = InMemorySaver()
     checkpoints, writes, blobs = cast("list[list[Any]]", state or [[], [], []])
     for namespace, id_, *packed, parent in checkpoints:

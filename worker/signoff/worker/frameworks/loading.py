@@ -1,4 +1,4 @@
-"""Finds out which framework an agent is one of, by what its module exports."""
+"""Loads agents, and recognises their framework by what their modules export."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import importlib
 import re
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dotenv import load_dotenv
 
 from signoff.core.base.errors import AppNotFound
 from signoff.worker.agent_folders import app_names, load_problem
-from signoff.worker.frameworks.adapter import Adapter
+
+if TYPE_CHECKING:
+    # Its module imports the gate, and with it the ledger.
+    from signoff.worker.frameworks.adapter import Adapter
 
 ADK: Final = "adk"
 
@@ -23,10 +27,10 @@ class Framework(NamedTuple):
     """A framework.
 
     Attributes:
-        name: As its extra is called.
-        package: The package that its agents are of.
-        brings: The distribution that has it.
-        classes: The classes of agents, by their names.
+        name: The name of its extra.
+        package: The package of its agents' classes.
+        brings: The distribution that contains the package.
+        classes: The names of the classes of agents.
     """
 
     name: str
@@ -43,19 +47,23 @@ FRAMEWORKS: Final = (
 )
 
 EXPORTS: Final = ("root_agent", "agent", "app", "graph")
-"""The names under which a module exports its agent, in the order in which they are looked for."""
+"""The names under which a module may export its agent, in the order of the search."""
+
+
+class NameTaken(ImportError):
+    """The folder of an agent has the name of a framework's package, so one hides the other."""
 
 
 def framework_of(folder: Path, name: str) -> str:
-    """Return which framework an agent is one of: a name of `FRAMEWORKS`, or ``adk``.
+    """Return the framework of an agent: a name of `FRAMEWORKS`, or ``adk``.
 
-    An agent that does not load is taken for one of ADK, whose runtime says why; but one that needs
-    another framework, which is not installed, for one of that.
+    An agent that needs a framework that is not installed counts as an agent of that framework. Any
+    other agent that does not load counts as an ADK agent; the runtime of ADK reports the error.
     """
-    if _is_plainly_adk(folder / name):
-        return ADK
     try:
-        found = exported(folder, name)
+        found = None if _is_plainly_adk(folder / name) else exported(folder, name)
+    except NameTaken:
+        return next(one.name for one in FRAMEWORKS if one.package == name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         return next((one.name for one in FRAMEWORKS if one.package == missing), ADK)
@@ -65,21 +73,28 @@ def framework_of(folder: Path, name: str) -> str:
 
 
 def _is_plainly_adk(folder: Path) -> bool:
-    """Whether the sources of an agent speak of ADK alone: it is left to ADK's loader."""
+    """Return whether the sources of an agent mention only ADK, so that ADK's loader loads it."""
     if (folder / "root_agent.yaml").is_file():
         return True
-    texts = [one.read_text(encoding="utf-8", errors="replace") for one in folder.glob("*.py")]
+    files = [one for one in folder.glob("*.py") if one.is_file()]
+    texts = [one.read_text(encoding="utf-8", errors="replace") for one in files]
     imports = "|".join(one.package for one in FRAMEWORKS)
     others = re.compile(rf"^\s*(?:from|import)\s+(?:{imports})\b", re.MULTILINE)
     return any("google.adk" in text for text in texts) and not any(map(others.search, texts))
 
 
 def exported(folder: Path, name: str) -> tuple[Framework, Any] | None:
-    """Return the agent that a folder exports, and its framework; None where it is one of ADK.
+    """Return the agent that a folder exports, and its framework; None for an ADK agent.
 
     Raises:
-        Exception: Whatever importing it raises.
+        NameTaken: The folder has the name of a framework's package.
+        Exception: Any error that importing it raises.
     """
+    if _hides_framework(folder.resolve(), name):
+        raise NameTaken(
+            f"Python cannot import both the folder {name} and the package {name} that is "
+            "installed: give the folder another name"
+        )
     if str(folder.resolve()) not in sys.path:
         sys.path.insert(0, str(folder.resolve()))
     _load_environment(folder / name)
@@ -91,10 +106,23 @@ def exported(folder: Path, name: str) -> tuple[Framework, Any] | None:
     return None
 
 
+def _hides_framework(folder: Path, name: str) -> bool:
+    """Return whether Python can import only one of an agent's folder and a framework's package.
+
+    Python merges folders of the same name into one package if none of them has an `__init__.py`.
+    """
+    if all(one.package != name for one in FRAMEWORKS):
+        return False
+    others = [one for one in sys.path if Path(one).resolve() != folder]
+    found = PathFinder.find_spec(name, others)
+    own = (folder / name / "__init__.py").is_file()
+    return found is not None and (own or found.origin is not None)
+
+
 def _load_environment(folder: Path) -> None:
     """Set the variables of the nearest `.env` at or above an agent's folder, as ADK does.
 
-    What is set already stays as it is.
+    Variables that are already set keep their values.
     """
     for place in (folder.resolve(), *folder.resolve().parents):
         if (place / ".env").is_file():
@@ -167,7 +195,7 @@ class Agents:
 
 
 def install_hint(error: BaseException) -> str:
-    """Return what to install where an agent needs a framework that is not there, "" elsewhere."""
+    """Return what to install if an agent needs a missing framework; "" for any other error."""
     missing = (getattr(error, "name", None) or "").partition(".")[0]
     for one in FRAMEWORKS:
         if isinstance(error, ModuleNotFoundError) and one.package == missing:

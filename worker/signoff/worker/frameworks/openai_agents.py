@@ -1,9 +1,9 @@
 """Agents of the OpenAI Agents SDK: tools that need an approval, also inside agents that are tools.
 
-The state of a pause is the SDK's `RunState`. The SDK asks each agent for its tools
-(`Agent.get_all_tools`) before each turn; there the gate is put around the tools, those of MCP
-servers and of agents that are tools included. The SDK cannot run a call with other arguments than
-the model gave: an edit is told to the model, which is asked to make exactly that call.
+The state of a pause is the SDK's `RunState`. Before each turn the SDK asks each agent for its tools
+(`Agent.get_all_tools`). There the gate is put around the tools, including those of MCP servers and
+agents that are tools. The SDK cannot run a call with other arguments than the model gave. So the
+model gets an approver's edit, and is asked to make exactly that call.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FUNCTION_CALL: Final = "function_call"
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What the tools of a turn go through.
+    """The running turn, for the calls of its tools.
 
     Attributes:
         gate: The gate.
-        declared: What each tool declares, by the names of its agent and its own.
+        declared: The declaration of each tool, by the names of the agent and of the tool.
     """
 
     gate: Gate
@@ -66,7 +66,7 @@ class OpenAiAgentsAdapter:
     async def begin(
         self, agent: Agent[Any], message: str, history: JsonValue, gate: Gate
     ) -> Outcome:
-        """Say the user's message; see `Adapter.begin`."""
+        """Send the user's message; see `Adapter.begin`."""
         before = cast("list[Any]", history or [])
         said = {"role": "user", "content": message}
         return await self._run(agent, [*before, said], len(before), gate)
@@ -131,7 +131,7 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
     """Return the state of a pause.
 
     Raises:
-        PauseNotRoutable: A call waits that is none of a function.
+        PauseNotRoutable: A call waits that is not a function call.
     """
     run, declared = result.to_state().to_json(), dict[str, JsonValue]()
     for item in result.interruptions:
@@ -149,7 +149,7 @@ def _state(result: RunResult, turn: _Turn, base: int) -> JsonValue:
 
 @functools.cache
 def _watch_tools() -> None:
-    """Put the gate around the tools that agents have, once in a process."""
+    """Put the gate around the tools of all agents, once in a process."""
     get_all_tools = AgentBase.get_all_tools
 
     @functools.wraps(get_all_tools)
@@ -163,13 +163,13 @@ def _watch_tools() -> None:
                     turn.declared[self.name, tool.name] = declared_by(tool.params_json_schema)
         return tools
 
-    AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents can be made on the way
+    AgentBase.get_all_tools = watched  # type: ignore[assignment,method-assign] # agents may be created during a turn
 
 
 class _Gated:
-    """The own code of a tool, behind the gate of the turn that runs it.
+    """Wraps the code of a tool in the gate of the turn that runs it.
 
-    It has the attributes of what it stands before, which the SDK looks for.
+    It has the attributes of the wrapped code, because the SDK reads them.
     """
 
     def __init__(
@@ -180,14 +180,14 @@ class _Gated:
 
     @classmethod
     def put_before(cls, tool: FunctionTool) -> None:
-        """Let the calls of a tool go through here, also where it is a copy of one that does."""
+        """Wrap the code of a tool, also if the tool is a copy of a wrapped one."""
         found = tool.on_invoke_tool
         if not isinstance(found, cls):
             tool.on_invoke_tool = cls(tool, found)
         elif found.tool is not tool:
             tool.on_invoke_tool = cls(tool, found.inner)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the SDK looks for
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- any attribute that the SDK reads
         if name.startswith("_") and not name.startswith("__agents"):
             raise AttributeError(name)
         return getattr(self.inner, name)
@@ -207,24 +207,24 @@ class _Gated:
             agent=agent,
             declared=declared_by(self.tool.params_json_schema),
             approved=turn.gate.expects(call_id) or await self._asks(context, args),
-            # An agent that is a tool is entered each time that it goes on.
-            again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK says it nowhere else
+            # An agent that is a tool is called again each time it resumes.
+            again=self.tool._is_agent_tool,  # noqa: SLF001 -- the SDK has no public way to ask
         )
 
         def same(approval: Approval) -> bool:
-            """Say whether the approved arguments are those that the tool would get."""
+            """Return whether the tool would get the approved arguments."""
             return same_args(args, approval.call.args)
 
         return await turn.gate.enter(call, same, lambda: self.inner(context, arguments), _jsonable)
 
     async def _asks(self, context: ToolContext[Any], args: dict[str, JsonValue]) -> bool:
-        """Whether the tool asks for an approval of such a call."""
+        """Return whether the tool asks for an approval of this call."""
         asks = self.tool.needs_approval
         if not callable(asks):
             return asks
         try:
             return bool(await asks(context, args, context.tool_call_id))
-        except Exception:  # noqa: BLE001 -- it may raise anything, and then the SDK asks too
+        except Exception:  # noqa: BLE001 -- it may raise anything; the SDK then asks too
             return True
 
 
@@ -235,7 +235,7 @@ def _fields(state: object) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> dict[str, JsonValue]:
-    """Return the arguments of a call; what a model has not written as an object stays as it is."""
+    """Return the arguments of a call; if they are not a JSON object, under "arguments"."""
     try:
         found = json.loads(text or "{}")
     except ValueError:
@@ -244,7 +244,7 @@ def _arguments(text: str) -> dict[str, JsonValue]:
 
 
 def _said(output: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the model said beside its calls."""
+    """Return the model's text beside its calls."""
     return "".join(
         part.get("text", "")
         for item in output

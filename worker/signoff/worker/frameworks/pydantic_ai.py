@@ -1,8 +1,8 @@
 """Agents of Pydantic AI: deferred tools that require an approval.
 
-The state of a pause is the messages, and which calls of the last one are deferred
-(`pydantic_ai.DeferredToolRequests`). The gate stands in each leaf toolset, behind all wrappers and
-capabilities of the agent's own.
+The state of a pause consists of the messages, and of the ids of the deferred calls in the last one
+(`pydantic_ai.DeferredToolRequests`). The gate is in each leaf toolset, after all wrappers and
+capabilities of the agent itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PydanticAiAdapter:
     async def begin(
         self, agent: Agent[Any, Any], message: str, history: JsonValue, gate: Gate
     ) -> Outcome:
-        """Say the user's message; see `Adapter.begin`."""
+        """Send the user's message; see `Adapter.begin`."""
         before = _messages(history)
         return await self._run(agent, gate, len(before), message, message_history=before)
 
@@ -127,7 +127,7 @@ class _Guard(AbstractCapability[Any]):
     Attributes:
         gate: The gate.
         agent: The name of the agent.
-        declared: What each tool declares, by its name.
+        declared: The declaration of each tool, by name.
     """
 
     gate: Gate = field(kw_only=True)
@@ -135,13 +135,13 @@ class _Guard(AbstractCapability[Any]):
     declared: dict[str, str] = field(default_factory=dict, kw_only=True)
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """Wrap all leaf toolsets, and the whole to see what its tools declare."""
+        """Wrap each leaf toolset, and the whole toolset to record the declarations of its tools."""
         return _Declaring(toolset.visit_and_replace(lambda one: _Gated(one, self)), self)
 
 
 @dataclass
 class _Declaring(WrapperToolset[Any]):
-    """Notes what tools declare, under the names that the model knows."""
+    """Records the declarations of tools, by the names that the model knows."""
 
     guard: _Guard
 
@@ -180,7 +180,7 @@ class _Gated(WrapperToolset[Any]):
         )
 
         def same(approval: Approval) -> bool:
-            """Say whether the approved arguments come to what the tool would get."""
+            """Return whether the tool would get the approved arguments, once they are validated."""
             if same_args(own, approval.call.args):
                 return True
             approved = tool.args_validator.validate_python(approval.call.args)
@@ -200,7 +200,7 @@ class _Gated(WrapperToolset[Any]):
 
 
 def _shown_name(ctx: RunContext[Any], call_id: str) -> str:
-    """Return the name by which the model has called a tool: toolsets can put a prefix before it."""
+    """Return the name by which the model has called a tool; a toolset may add a prefix."""
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             for call in message.tool_calls:
@@ -213,7 +213,7 @@ def _state(result: AgentRunResult[Any], guard: _Guard, base: int) -> JsonValue:
     """Return the state of a pause.
 
     Raises:
-        PauseNotRoutable: A call waits for a result from elsewhere.
+        PauseNotRoutable: A call waits for an external result, not for an approval.
     """
     requests: DeferredToolRequests = result.output
     if requests.calls:

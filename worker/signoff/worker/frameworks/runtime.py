@@ -1,4 +1,4 @@
-"""The runtime that the frameworks have in common: runs and resumes, each to its next pause."""
+"""The common runtime of the frameworks: starts and resumes runs, each to its next pause."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class FrameworkRuntime:
 
     Attributes:
         agents: The agents.
-        gates: What stands before their tools.
-        sessions: Where their states are.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
+        gates: Check the calls of their tools.
+        sessions: Store their states.
+        inputs: What a plain yes or no means for requests for input without a schema.
     """
 
     agents: Agents
@@ -49,13 +49,13 @@ class FrameworkRuntime:
     inputs: Sequence[InputRule] = ()
 
     async def start(self, run: Run, fence: Fence) -> Turn:
-        """Say the user's message; taken up again, the agent is asked anew unless it has paused.
+        """Send the user's message; a retry sends it again, unless the agent has paused.
 
         Raises:
             AppNotFound: The agent does not load.
-            SessionGone: The session is one of another framework.
+            SessionGone: The session belongs to another framework.
             InvalidRun: Another run of the session waits, and the framework has one state for all.
-            LeaseLost: Somebody else runs the session by now.
+            LeaseLost: Another worker runs the session by now.
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
@@ -64,8 +64,10 @@ class FrameworkRuntime:
         if end := held.stored.ended.get(run.id):
             return Turn(text=end.text)
         turn = held.stored.turns.get(run.id)
-        if not ((turn and turn.pause) or adapter.forks):
-            _require_alone(held, run)
+        if turn is None or not turn.pause:
+            await self.sessions.forget_ended(held, run)
+            if not adapter.forks:
+                _require_alone(held, run)
         if turn is None:
             said = Said("user", run.message)
             await self.sessions.write(held, run, held.begun(run), said, fence)
@@ -76,21 +78,20 @@ class FrameworkRuntime:
         return await self._keep(held, run, adapter, outcome, fence)
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Answer a whole pause; taken up again, it does not answer twice.
+        """Answer a whole pause; a retry does not answer twice.
 
-        Where approvers have changed calls, and may, nothing is answered yet: the changed calls are
-        approvals of their own, and wait.
+        If approvers have changed calls, and are allowed to, nothing is answered yet: the changed
+        calls become new approvals, and wait.
 
         Raises:
-            SessionGone: The session, or a call in it, is not there any more.
-            CallChanged: A call is not the one that was approved; it is asked about again.
+            SessionGone: The session, or a call in it, no longer exists.
+            CallChanged: A call is not the approved one; it is asked about again.
             DigestMismatch: It is a call of another tool.
             ToolInDoubt: A tool was started before and not seen to finish.
-            AnswerNotTaken: The framework was given a yes, and has not run the tool.
-            InputRefused: A request for input was rejected, and has no way to be told so.
-            TurnLost: Code of the agent's own has run, and a worker has died before its state was
-                kept.
-            LeaseLost: Somebody else runs the session by now; the tool was not started here.
+            AnswerNotTaken: The framework got an approval, and has not run the tool.
+            InputRefused: A request for input was rejected, and it has no form of refusal.
+            TurnLost: Code of the agent has run, and the worker died before its state was stored.
+            LeaseLost: Another worker runs the session by now; the tool was not started here.
             Frozen: A tool that it comes to is frozen; it was not started.
             Exception: Whatever the agent raises.
         """
@@ -126,7 +127,7 @@ class FrameworkRuntime:
         return await self._keep(held, run, adapter, outcome, fence, answered=[*turn.answered, *ids])
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Say no: the frameworks go on when all calls of a pause are answered."""
+        """Return False: the frameworks resume only when all calls of a pause are answered."""
         return False
 
     async def _keep(
@@ -151,10 +152,10 @@ class FrameworkRuntime:
         return Turn(text=outcome.text)
 
     async def _require_taken(self, run: Run, approvals: Sequence[Approval]) -> None:
-        """Require that each tool whose call was approved has run.
+        """Require that the tool of each approved call has run.
 
         Raises:
-            AnswerNotTaken: One has not.
+            AnswerNotTaken: A tool has not run.
         """
         approved = [one.id for one in approvals if one.lets_run]
         fresh = await self.gates.ledger.approvals(approved)
@@ -191,8 +192,8 @@ def _by_id(run: Run, adapter: Adapter, state: object) -> dict[str, Waiting]:
 def _paused(run: Run, turn: StoredTurn, waiting: Sequence[Waiting]) -> Turn:
     """Return a turn that waits for these calls.
 
-    The id of the request has the number of the pause in it, because models use ids of calls again,
-    and a digest of the state, which so is part of what is approved.
+    The id of the request contains the number of the pause, because models reuse ids of calls. It
+    also contains a digest of the state, so that the state is part of what is approved.
     """
     prefix = f"{run.invocation}/{turn.pause}/{_mark(turn.state)}"
     return Turn(
@@ -224,10 +225,10 @@ def _mark(state: JsonValue) -> str:
 
 
 def _require_alone(held: Held, run: Run) -> None:
-    """Refuse to begin a run in a session in which another one waits.
+    """Refuse to begin a run in a session in which another run waits.
 
     Raises:
-        InvalidRun: One does.
+        InvalidRun: Another run waits.
     """
     others = [id_ for id_, one in held.stored.turns.items() if id_ != run.id and one.pause]
     if others:
@@ -245,7 +246,7 @@ def _in_no_tool(approvals: Sequence[Approval], waiting: Mapping[str, Waiting]) -
 
 
 def _require_untouched(run: Run, approvals: Sequence[Approval], state: JsonValue) -> None:
-    """Require that a state is the one whose calls were asked about.
+    """Require that a state is unchanged since its calls were asked about.
 
     Raises:
         SessionGone: It was changed.
@@ -259,7 +260,7 @@ def _require_untouched(run: Run, approvals: Sequence[Approval], state: JsonValue
 
 
 def _is_edit(approval: Approval, waiting: Mapping[str, Waiting]) -> bool:
-    """Say whether an approver has changed a call, and may."""
+    """Return whether an approver has changed a call, and is allowed to."""
     call = waiting.get(approval.call.id)
     if call is None or not call.edits:
         return False
@@ -269,7 +270,7 @@ def _is_edit(approval: Approval, waiting: Mapping[str, Waiting]) -> bool:
 
 
 def _edited(run: Run, approval: Approval) -> Pause:
-    """Return the call that an approver has made of another one."""
+    """Return the call as an approver has changed it."""
     proposal = approval.decision.proposal if approval.decision is not None else None
     origin, call = approval.origin, approval.call
     made = origin.made or digest(call.name, call.args)
@@ -294,11 +295,11 @@ def _answer(approval: Approval, waiting: Waiting, inputs: Sequence[InputRule]) -
 
 
 def _require_same(run: Run, approvals: Sequence[Approval], waiting: Mapping[str, Waiting]) -> None:
-    """Hold the calls of a stored state against the approvals, before anything runs.
+    """Compare the calls of a stored state with the approvals, before anything runs.
 
     Raises:
-        SessionGone: Other calls wait than were asked about.
-        CallChanged: A call is not the one that was approved.
+        SessionGone: The waiting calls are not those that were asked about.
+        CallChanged: A call is not the approved one.
         DigestMismatch: It is a call of another tool.
     """
     if {one.call.id for one in approvals} != set(waiting):
@@ -326,9 +327,9 @@ def framework_runtime(
 
     Args:
         folder: The folder.
-        ledger: Where approvals and sessions are.
-        valid_for: How long a yes is good for whose policy does not say.
-        inputs: What a yes or a no alone means to those that ask for input without a schema.
+        ledger: Stores approvals and sessions.
+        valid_for: How long an approval is valid if its policy does not say.
+        inputs: What a plain yes or no means for requests for input without a schema.
     """
     gates = Gates(ledger, valid_for=valid_for)
     return FrameworkRuntime(Agents(folder), gates, FrameworkSessions(ledger), inputs)

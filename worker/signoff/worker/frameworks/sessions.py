@@ -1,8 +1,8 @@
-"""What a session keeps of the turns of a framework, in the ledger's Redis.
+"""The sessions of agents of other frameworks, in the ledger's Redis.
 
-It is a session like those of ADK's agents: its events are what was said, in the form of ADK's, so
-that whatever reads sessions can read these. What a framework needs to go on is one value of the
-session's state, which is replaced with each event.
+They have the form of ADK's sessions: their events are the messages, as ADK would write them, so
+that every reader of sessions can read these too. The state that a framework needs to resume is one
+value in the session's state, which is replaced with each event.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from signoff.broker.ledger.change import Change
 from signoff.broker.ledger.ledger import Ledger
 from signoff.broker.sessions import Name, NewEvent, Refused, Seen, SessionRecords, States
 from signoff.core.approvals.run import Run
-from signoff.core.base.errors import LeaseLost, SessionGone
+from signoff.core.base.errors import LeaseLost, RunNotFound, SessionGone
 from signoff.worker.frameworks.adapter import Waiting
 from signoff.worker.port import Fence
 
 KEY: Final = "signoff_framework"
-"""The name of the value in the state of a session."""
+"""The key of that value in the state of a session."""
 
 _ENDED: Final = 16
-"""How many turns that are over a session remembers: those whose end may not be committed yet."""
+"""How many ended turns a session remembers, because their end may not be committed yet."""
 
 
 class StoredTurn(BaseModel):
     """A turn of a run that has not ended.
 
     Attributes:
-        pause: How many times it has paused.
+        pause: How many times the turn has paused.
         answered: The ids of the approvals whose answers it has been given.
-        state: What it goes on from; None before its first pause.
+        state: The state from which it resumes; None before its first pause.
     """
 
     pause: int = 0
@@ -50,7 +50,7 @@ class StoredEnd(BaseModel):
 
     Attributes:
         answered: As in `StoredTurn`.
-        text: The agent's last word.
+        text: The agent's last message.
     """
 
     answered: list[str] = Field(default_factory=list)
@@ -58,13 +58,13 @@ class StoredEnd(BaseModel):
 
 
 class Stored(BaseModel):
-    """The value.
+    """The value in the session's state.
 
     Attributes:
-        framework: Whose states these are.
+        framework: The framework of these states.
         history: What earlier turns have added to the session.
-        turns: By the id of the run.
-        ended: By the id of the run; the latest.
+        turns: The turns that have not ended, by run id.
+        ended: The latest ended turns, by run id.
     """
 
     framework: str
@@ -78,9 +78,9 @@ class Held:
     """A session whose lease is held.
 
     Attributes:
-        name: Its name.
-        seen: How it was read.
-        stored: The value.
+        name: The name of the session.
+        seen: The version that was read.
+        stored: The value in its state.
     """
 
     name: Name
@@ -100,8 +100,13 @@ class Held:
         latest = dict(list(ended.items())[-_ENDED:])
         return self._with(history=history, turns=turns, ended=latest)
 
+    def forget(self, run_id: str) -> None:
+        """Remove the turn of a run from the value; the next write stores that."""
+        turns = {id_: one for id_, one in self.stored.turns.items() if id_ != run_id}
+        self.stored = self._with(turns=turns)
+
     def begun(self, run: Run) -> Stored:
-        """Return the value after the user's message has come in."""
+        """Return the value after the user's message has arrived."""
         return self._with(turns={**self.stored.turns, run.id: StoredTurn()})
 
     def _with(self, **update: Any) -> Stored:  # noqa: ANN401 -- the fields of the model
@@ -110,11 +115,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an event says.
+    """The content of an event.
 
     Attributes:
         author: ``user``, or the agent.
-        text: In words.
+        text: The message.
         calls: The calls that wait.
     """
 
@@ -123,7 +128,7 @@ class Said:
     calls: Sequence[Waiting] = ()
 
     def event(self, run: Run, event_id: str, at: datetime) -> str:
-        """Return it as ADK writes an event."""
+        """Return the event in the form in which ADK writes it."""
         parts: list[dict[str, object]] = [{"text": self.text}] if self.text else []
         parts += [
             {"function_call": {"id": one.id, "name": one.tool, "args": one.args}}
@@ -145,7 +150,7 @@ class FrameworkSessions:
     """Reads and writes these values.
 
     Attributes:
-        ledger: Where they are.
+        ledger: Stores the sessions.
     """
 
     ledger: Ledger
@@ -155,10 +160,10 @@ class FrameworkSessions:
         self._records = SessionRecords(self.ledger.store)
 
     async def open(self, run: Run, framework: str) -> Held:
-        """Return the session of a run, made where it is not there.
+        """Return the session of a run; create it if it does not exist.
 
         Raises:
-            SessionGone: It is one of another framework, or cannot be read.
+            SessionGone: It belongs to another framework, or cannot be read.
             LedgerUnavailable: Redis cannot be reached.
         """
         name = Name(run.app, run.user, run.session)
@@ -167,7 +172,7 @@ class FrameworkSessions:
             at = (await self.ledger.now()).timestamp()
             found = await self._records.make(name, States(), at=at)
         if found is None:
-            # Somebody has made it meanwhile.
+            # Another process has created it meanwhile.
             found = await self._records.read(name, most=0)
         if found is None:
             raise SessionGone(f"Session {run.session} of {run.user} in {run.app} is gone.")
@@ -192,11 +197,21 @@ class FrameworkSessions:
             )
         return Held(name, Seen(found.made, found.count), stored)
 
+    async def forget_ended(self, held: Held, run: Run) -> None:
+        """Remove the turns of other runs that have ended without a last message."""
+        for other in held.stored.turns.keys() - {run.id}:
+            try:
+                ended = (await self.ledger.run(other)).ended
+            except RunNotFound:
+                ended = True
+            if ended:
+                held.forget(other)
+
     async def write(self, held: Held, run: Run, after: Stored, said: Said, fence: Fence) -> None:
-        """Put an event into a session, and replace the value.
+        """Append an event to a session, and replace the value.
 
         Raises:
-            LeaseLost: Somebody else runs the session by now, or has written to it.
+            LeaseLost: Another worker runs the session by now, or has written to it.
             SessionGone: It was deleted.
             LedgerUnavailable: Redis cannot be reached; the event may have been stored.
         """

@@ -1,4 +1,4 @@
-"""`signoff approvals`: what waits, and answering it from the command line."""
+"""`signoff approvals`: list pending approvals, and answer them from the command line."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from signoff.broker.decisions import Decisions
     from signoff.broker.ledger.listing import Place
     from signoff.core.approvals.approval import Approval
+    from signoff.core.approvals.lists.search import Search
     from signoff.core.directory.people import Person
 
 app = typer.Typer(no_args_is_help=True, help="Approvals: list, decide, claim, reassign, ask.")
@@ -75,7 +76,8 @@ def list_(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to show.")] = 100,
     after: Annotated[
-        str, typer.Option(metavar="PLACE", help="Go on behind a place that the last page named.")
+        str,
+        typer.Option(metavar="PLACE", help="Continue after the place that the last page named."),
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -86,9 +88,7 @@ def list_(
     order, start = sort or usual, _place(after)
 
     async def work(decisions: Decisions) -> None:
-        from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
-        from signoff.broker.ledger.search_index import SearchIndex  # noqa: PLC0415
-        from signoff.core.approvals.lists.search import Search  # noqa: PLC0415
+        from signoff.core.approvals.lists.search import Search  # noqa: PLC0415 -- the domain
 
         wanted = Search(
             q=search,
@@ -99,41 +99,68 @@ def list_(
             person=person,
             due=due,
         )
-        # Who is away by now, and whose turn it is, says on whom it waits.
-        await decisions.roster.refresh()
-        ledger, directory = decisions.ledger, decisions.directory
-        now = await ledger.now()
-        of = person_of(directory, mine).id if mine else ""
-        index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
-
-        may_be = wanted.filter_of_records(directory)
-        among = await SearchIndex(ledger).candidates(wanted.words(directory))
-        listed = partial(
-            listing.approvals, ledger, index=index, rising=rising, may_be=may_be, among=among
+        await _list(
+            decisions, wanted, mine=mine, order=order, start=start, limit=limit, as_json=as_json
         )
 
-        def keep(one: Approval) -> bool:
-            return (not of or of in one.approvers) and wanted.fits(one, directory, now)
-
-        async def more(then: Place) -> bool:
-            rest = await listing.part(listed, keep, before=then, limit=1, most=sys.maxsize)
-            return bool(rest.found)
-
-        found = await listing.part(listed, keep, before=start, limit=limit, most=sys.maxsize)
-        _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
-        then = found.then
-        if then is not None and await more(then):
-            ((count, _),) = await ledger.store.extents([index])
-            plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
-            of_all = f" of {count:,}" if plain else ""
-            # A list for a machine stays a list.
-            say(
-                f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
-                f"--after {then.cursor}",
-                err=True,
-            )
-
     with_decisions(ctx, work)
+
+
+async def _list(
+    decisions: Decisions,
+    wanted: Search,
+    *,
+    mine: str,
+    order: Sort,
+    start: Place | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Write one page of a list, and the cursor of the next page.
+
+    Args:
+        decisions: Gives access to the approvals.
+        wanted: The filter.
+        mine: List only approvals that wait for this person; "" lists them for everybody.
+        order: The order of the list.
+        start: The cursor at which the page begins; None for the first page.
+        limit: The maximum number of approvals on the page.
+        as_json: Write JSON.
+    """
+    from signoff.broker.ledger import listing  # noqa: PLC0415 -- redis takes a while to import
+    from signoff.broker.ledger.search_index import SearchIndex  # noqa: PLC0415
+    from signoff.core.approvals.lists.search import Search  # noqa: PLC0415
+
+    # The approvers that a request waits for depend on absences and rotations.
+    await decisions.roster.refresh()
+    ledger, directory = decisions.ledger, decisions.directory
+    now = await ledger.now()
+    of = person_of(directory, mine).id if mine else ""
+    index, rising = listing.ordered(f"inbox:{of}" if of else listing.APPROVALS, order)
+    may_be = wanted.filter_of_records(directory)
+    among = await SearchIndex(ledger).candidates(wanted.words(directory))
+    listed = partial(
+        listing.approvals, ledger, index=index, rising=rising, may_be=may_be, among=among
+    )
+
+    def keep(one: Approval) -> bool:
+        return (not of or of in one.approvers) and wanted.fits(one, directory, now)
+
+    part = partial(listing.part, listed, keep, most=sys.maxsize)
+    found = await part(before=start, limit=limit)
+    _write_list(decisions, found.found, now if found.found else None, as_json=as_json)
+    then = found.then
+    if then is None or not (await part(before=then, limit=1)).found:
+        return
+    ((count, _),) = await ledger.store.extents([index])
+    plain = wanted == Search(state=wanted.state) and index in {"waiting", f"inbox:{of}"}
+    of_all = f" of {count:,}" if plain else ""
+    # On standard error, because with --json standard output contains only the list.
+    say(
+        f"{len(found.found):,}{of_all} are shown. The next ones: the same with "
+        f"--after {then.cursor}",
+        err=True,
+    )
 
 
 @app.command()
@@ -214,7 +241,7 @@ async def _approved(
 async def _approved_each(
     decisions: Decisions, ids: Sequence[str], who: Person, reason: str, *, as_json: bool
 ) -> list[SignoffError]:
-    """Approve one after the other, say what became of each, and return what was refused."""
+    """Approve one after the other, print each outcome, and return the refusals."""
     from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415
 
     refused, written = list[SignoffError](), list[dict[str, Any]]()
@@ -299,7 +326,7 @@ def _place(cursor: str) -> Place | None:
     try:
         return Known.of(cursor)
     except ValueError as error:
-        text = f"{cursor!r} is no place; take what stands below the last page"
+        text = f"{cursor!r} is not a valid place; copy it from the end of the last page"
         raise typer.BadParameter(text, param_hint="--after") from error
 
 
@@ -316,7 +343,7 @@ def _entries(values: Sequence[str]) -> dict[str, str]:
 
 
 def _with_example(error: PayloadError) -> PayloadError:
-    """Add how the value is given here; the example is in the words of a mail."""
+    """Add how to give the value on the command line; the error's own example is for mails."""
     key, colon, text = error.example.partition(": ")
     hint = f" Here: --value {shlex.quote(f'{key}={text}')}" if colon else ""
     return PayloadError(f"{error}{hint}", key=error.key, read=error.read, example=error.example)
@@ -347,7 +374,7 @@ def _write_outcome(decisions: Decisions, done: Approval, *, as_json: bool) -> No
     if as_json:
         write_json(shows.as_json(done))
     else:
-        # An answer that has not ended it was recorded all the same.
+        # The answer was recorded, even if it did not end the request.
         so_far = progress(done, decisions.directory)
         said = f"recorded; {so_far}" if so_far else done.outcome(decisions.directory)
         say(f"{done.id}: {said}.")

@@ -1,4 +1,4 @@
-"""`signoff card`: what a person would be sent, before anybody is."""
+"""`signoff card`: previews a card before it is sent."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _write_samples(settings: Settings, form: str, *, as_json: bool) -> None:
 def _formed(
     settings: Settings, approval: Approval, directory: Directory, form: str, now: datetime
 ) -> tuple[str, dict[str, Any]]:
-    """Return a card in a form, as text and as JSON."""
+    """Return a card in the requested form, as text and as JSON."""
     from signoff.channels.preview import FORMS, message  # noqa: PLC0415
 
     link = settings.inbox.link_to(approval.id)

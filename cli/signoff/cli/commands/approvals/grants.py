@@ -1,4 +1,4 @@
-"""`signoff grants`: approving calls like one in advance, and taking that back."""
+"""`signoff grants`: approve similar calls in advance, and revoke these grants."""
 
 from __future__ import annotations
 
@@ -173,12 +173,11 @@ def _approver(approval: Approval) -> str:
 
 
 def _covers(grant: Grant) -> str:
-    """Say which calls it covers, in one line."""
-    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
+    """Return one line that describes the calls that a grant covers."""
     from signoff.core.cards.card import one_line, shown  # noqa: PLC0415
 
-    scope = grant.scope
-    args = without_hidden(scope.args, scope.hide)
+    scope = grant.masked.scope
+    args = scope.args
     fixed = [f"{one_line(name)}={one_line(shown(args[name]))}" for name in args]
     varied = [f"any {one_line(name)}" for name in scope.vary]
     limits = f" where {' and '.join(map(one_line, scope.limits))}" if scope.limits else ""
@@ -186,12 +185,8 @@ def _covers(grant: Grant) -> str:
 
 
 def _record(grant: Grant) -> dict[str, Any]:
-    """Return a grant as JSON, without what is hidden."""
-    from signoff.core.base.hiding import without_hidden  # noqa: PLC0415
-
-    data = grant.model_dump(mode="json")
-    data["scope"]["args"] = without_hidden(data["scope"]["args"], grant.scope.hide)
-    return data
+    """Return a grant as JSON, without hidden values."""
+    return grant.masked.model_dump(mode="json")
 
 
 def _json(grant: Grant, now: datetime) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`signoff approvals claim`, `ask`, `extend` …: what people do short of deciding."""
+"""`signoff approvals claim`, `ask`, `extend` …: the moves other than decisions."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def break_glass(
 ) -> None:
     """Run a frozen or unanswered call alone. The policy names who may (`break_glass`).
 
-    Everybody who is asked is told, with the reason.
+    All approvers are notified, with the reason.
     """
     from signoff.core.approvals import moves  # noqa: PLC0415 -- the domain takes a while
 
@@ -210,22 +210,22 @@ def register(app: typer.Typer) -> None:
 
 
 def actor_of(directory: Directory, person: str, *, by: str = "") -> Actor:
-    """Return who makes a move at the terminal.
+    """Return the actor of a move at the terminal.
 
     Args:
         directory: The people.
-        person: As whom; "" for the user of the terminal, who runs Signoff.
-        by: What stands in the audit instead of the user's name.
+        person: The person who moves; "" for the user of the terminal, who runs Signoff.
+        by: The name for the audit log; the default is the user's name.
 
     Raises:
-        ConfigError: There is nobody of this name.
+        ConfigError: There is no such person.
     """
     from signoff.core.approvals.collaboration import Operator  # noqa: PLC0415
     from signoff.core.approvals.moves import Actor  # noqa: PLC0415
     from signoff.core.approvals.parts import Assurance  # noqa: PLC0415
 
     if person:
-        # As somebody else, it is not better known who moves than by an account.
+        # With --as, the assurance is only that of an account: anybody at the terminal can use it.
         return Actor(person_of(directory, person), CHANNEL)
     return Actor(Operator(name=by or operator()), CHANNEL, assurance=Assurance.TERMINAL)
 
@@ -239,7 +239,7 @@ def _make(
     *,
     as_json: bool,
 ) -> None:
-    """Make the move that somebody wants, and say what has become of the approval."""
+    """Make a move, and print the result for the approval."""
 
     async def work(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415

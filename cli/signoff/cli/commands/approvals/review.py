@@ -1,4 +1,4 @@
-"""`signoff approvals review`: many harmless calls, each in full, and one yes to exactly these."""
+"""`signoff approvals review`: show many low-risk calls in full, and approve them together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from signoff.core.directory.people import Person
 
 MOST = 50
-"""What is approved at once: more than that nobody reads."""
+"""The maximum number of calls that are approved together: people do not read more."""
 
 
 def review(
@@ -33,9 +33,9 @@ def review(
     tool: Annotated[str, typer.Option(metavar="TOOL", help="Only calls of a tool.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="The most to show.")] = MOST,
 ) -> None:
-    """Show what waits for a person and may be approved with others, and approve exactly these.
+    """Show low-risk calls that wait for a person, and approve exactly these together.
 
-    A policy says so with `batch = true`. Each is shown in full, and each is decided separately. To
+    Policies allow this with `batch = true`. Each call is shown in full and decided separately. To
     approve them, type how many there are.
     """
 
@@ -62,7 +62,7 @@ def review(
 async def _waiting(
     decisions: Decisions, person: Person, *, search: str, queue: str, tool: str
 ) -> list[Approval]:
-    """Return what a person may approve with others now, the oldest first."""
+    """Return the approvals that a person may approve together now, the oldest first."""
     from signoff.core.approvals.lists.search import Search  # noqa: PLC0415 -- the domain
 
     wanted = Search(q=search, state=Status.PENDING, queue=queue.removeprefix("queue:"), tool=tool)
@@ -102,17 +102,18 @@ def _show(decisions: Decisions, seen: list[Approval]) -> None:
 
 
 async def _approved(decisions: Decisions, seen: list[Approval], person: Person) -> bool:
-    """Approve one after the other, and return whether one of them was refused."""
-    from signoff.broker.decisions import Refused  # noqa: PLC0415 -- redis takes a while to import
+    """Approve the calls one after the other, and return whether one of them was refused."""
+    from signoff.broker.decisions import OF_ONE  # noqa: PLC0415 -- redis takes a while to import
     from signoff.core.approvals.moves import Actor, Approve  # noqa: PLC0415
 
     refused = False
     for one in seen:
-        outcome = await decisions.take(one.id, Approve(together=True), Actor(person, CHANNEL))
-        if isinstance(outcome, Refused):
+        try:
+            outcome = await decisions.take(one.id, Approve(together=True), Actor(person, CHANNEL))
+            done = outcome.approval_or_raise()
+        except OF_ONE as error:
             refused = True
-            say(f"{one.id}: not approved. {outcome.error}", err=True)
+            say(f"{one.id}: not approved. {error}", err=True)
         else:
-            done = outcome.approval
             say(f"{done.id}: {done.outcome(decisions.directory)}.")
     return refused

@@ -1,4 +1,4 @@
-"""How approvals, runs and events look at the terminal."""
+"""Prints approvals, runs and events at the terminal."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from signoff.core.routing.selection import NO_ROTATIONS
 _PIPE_WIDTH = 400
 _WHOLE = frozenset({"id", "state", "since", "due in", "after", "number"})
 _TIME = "time ("
-"""Columns that are not worth reading in pieces."""
+"""The beginning of a column of times; such columns, and those of `_WHOLE`, are not wrapped."""
 
 MOST_NAMES = 5
-"""Names that stand in one cell."""
+"""How many names a cell shows."""
 
 _COLOURS = {
     "pending": "yellow",
@@ -46,7 +46,7 @@ _COLOURS = {
 
 
 def console() -> Console:
-    """Return the console that commands write to; what goes into a pipe is not cut into columns."""
+    """Return the console that commands write to; output into a pipe is not cut into columns."""
     made = make_console()
     if not made.is_terminal:
         made.width = _PIPE_WIDTH
@@ -54,7 +54,7 @@ def console() -> Console:
 
 
 def table(*columns: str) -> Table:
-    """Return an empty table in the style of all of them."""
+    """Return an empty table in the common style."""
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim", pad_edge=False)
     for column in columns:
         made.add_column(column, overflow="fold", no_wrap=_is_whole(column))
@@ -66,19 +66,19 @@ def _is_whole(column: str) -> bool:
 
 
 def time_column(directory: Directory) -> str:
-    """Return the heading of a column of times: those of the terminal's time zone."""
+    """Return the heading of a column of times, with the time zone of the settings."""
     return f"{_TIME}{directory.time_zone})"
 
 
 def add(to: Table, *cells: str | Text) -> None:
-    """Add a row; what comes from agents and people is text, never markup."""
+    """Add a row; text from agents and people is never read as markup."""
     to.add_row(*(cell if isinstance(cell, Text) else Text(one_line(cell)) for cell in cells))
 
 
 def some(names: Sequence[str], *, most: int = MOST_NAMES) -> str:
-    """Return the first of many names, and how many there are besides."""
+    """Return the first of many names, and the number of the others."""
     left = len(names) - most
-    # One more name takes no more room than the word that one is left.
+    # Showing one more name takes as little space as "and 1 more".
     if left <= 1:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {left:,} more"
@@ -90,7 +90,7 @@ def state_text(state: str) -> Text:
 
 
 def moment(at: datetime | None, directory: Directory) -> str:
-    """Write a moment for the terminal, in the time zone of the settings: who reads is not known."""
+    """Return a moment as text, in the time zone of the settings: the reader is not known."""
     if at is None:
         return ""
     here = in_its_zone(at, directory.zone_of(""))
@@ -104,9 +104,9 @@ def approvals_table(
     *,
     rotations: Rotations = NO_ROTATIONS,
 ) -> Table:
-    """Return approvals with what waits, on whom, and for how long.
+    """Return a table of approvals: the calls, the awaited approvers, and the times.
 
-    They wait on those whose answer would be taken now, whether or not a sweeper has run.
+    The awaited approvers are those who may decide now, even if no timer has run yet.
     """
     made = table("id", "state", "asks for", "requester", "waits on", "since", "due in")
     for one in approvals:
@@ -128,7 +128,7 @@ def approvals_table(
 
 
 def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
-    """Return runs with where they stand."""
+    """Return a table of runs with their states."""
     made = table("id", "state", "app", "user", "submitted", "waits for", "last word")
     for run in runs:
         add(
@@ -145,7 +145,7 @@ def runs_table(runs: Iterable[Run], directory: Directory) -> Table:
 
 
 def timeline(events: Sequence[Event], directory: Directory) -> Table:
-    """Return what happened, each with its time and the seconds since the first."""
+    """Return a table of events, each with its time and the seconds since the first."""
     made = table(time_column(directory), "after", "what", "by", "why")
     for event in events:
         passed = (event.at - events[0].at).total_seconds()
@@ -161,7 +161,7 @@ def timeline(events: Sequence[Event], directory: Directory) -> Table:
 
 
 def _why(event: Event) -> str:
-    """Return the reason, and what has proven whose answer it was."""
+    """Return the reason of an event, and the proof of the sender of a mail."""
     proof = event.more.get("proof")
     if not isinstance(proof, dict):
         return event.why
@@ -170,7 +170,7 @@ def _why(event: Event) -> str:
 
 
 def _delivery(asked: Asked, waits_for: str) -> str:
-    """Say what became of a card: delivered, rewritten, lost, found again, or what it waits for."""
+    """Return the state of a card: delivered, rewritten, lost, found again, or why it waits."""
     on_its_way = f"waits for {waits_for}" if waits_for else "under way"
     parts = [asked.problem or (f"delivered as {asked.receipt}" if asked.receipt else on_its_way)]
     parts += ["in a list of several"] if asked.bundle else []
@@ -184,7 +184,7 @@ def _delivery(asked: Asked, waits_for: str) -> str:
 def print_approval(
     out: Console, approval: Approval, directory: Directory, events: Sequence[Event], now: datetime
 ) -> None:
-    """Print the card, where it stands, who is asked, and what happened."""
+    """Print the card, its state, the approvers, and the timeline."""
     shape = card(approval, directory)
     out.print(Text(shape.title, style="bold"), state_text(approval.state.value))
     facts = table("", "")
@@ -246,7 +246,7 @@ def print_approval(
 
 
 def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Event]) -> None:
-    """Print a run and what happened in it."""
+    """Print a run and its timeline."""
     title = Text(f"{run.app}: {one_line(run.message)}", style="bold")
     out.print(title, state_text(run.state.value))
     facts = table("", "")
@@ -271,7 +271,7 @@ def print_run(out: Console, run: Run, directory: Directory, events: Sequence[Eve
 
 
 def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> dict[str, Any]:
-    """Return a record, and what happened to it, as JSON."""
+    """Return a record, with its events if they are given, as JSON."""
     if isinstance(record, Approval):
         record = masked(record)
     data = record.model_dump(mode="json")
@@ -284,7 +284,7 @@ def as_json(record: Approval | Run, events: Sequence[Event] | None = None) -> di
 
 
 def _policy(approval: Approval) -> str:
-    """Name the policy and its version; see `signoff policy history`."""
+    """Return the name and the version of the policy; see `signoff policy history`."""
     if (terms := approval.terms) is None:
         return "not routed yet"
     return one_line(f"{terms.policy} {terms.version}".rstrip())
@@ -343,7 +343,7 @@ def _section(out: Console, title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def asked_for(approval: Approval, directory: Directory) -> str:
-    """Return the title that the policy has for it, or the question, or the call."""
+    """Return the title that the policy gives to an approval, or its question, or its call."""
     shape, seen = card(approval, directory), masked(approval)
     if shape.titled:
         return shape.title

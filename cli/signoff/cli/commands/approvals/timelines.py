@@ -1,4 +1,4 @@
-"""How timelines and changes of terms look at the terminal."""
+"""Prints timelines and changes of terms at the terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDS: Final = {
 
 
 def who_approves(timeline: Timeline, directory: Directory) -> dict[str, Any]:
-    """Return which policy rules, and who is asked one after the other until it ends."""
+    """Return the policy that applies, the approvers of each level, and the end."""
     asked = [[_name(directory, person) for person in level.people] for level in timeline.levels]
     needs = [level.need for level in timeline.levels]
     return {
@@ -72,15 +72,15 @@ def print_timeline(
     bundles: tuple[int, timedelta] | None = None,
     approving: bool = False,
 ) -> None:
-    """Print which policy rules, and what happens when.
+    """Print the policy that applies, and what happens when.
 
     Args:
-        timeline: What happens.
+        timeline: The timeline.
         directory: The people.
-        zone: Where times are shown.
-        bundles: How many cards somebody gets one by one within which time; None where cards are
+        zone: The time zone for times.
+        bundles: How many cards a person gets separately, and within which time; None if cards are
             never bundled.
-        approving: Whether everybody is taken to approve.
+        approving: Whether the timeline assumes that everybody approves.
     """
     out = console()
     facts = timeline.facts
@@ -124,7 +124,7 @@ def print_timeline(
 
 
 def _print_rules(out: Console, timeline: Timeline, directory: Directory) -> None:
-    """Print what else the policy says of such calls."""
+    """Print the other rules of the policy for the call."""
     if timeline.holds:
         say = "calls of the same turn that need no approval wait for this one"
         out.print(Text("holds: ", style="bold"), Text(say), sep="")
@@ -139,7 +139,7 @@ def _print_rules(out: Console, timeline: Timeline, directory: Directory) -> None
 
 
 def _bundled(timeline: Timeline, bundles: tuple[int, timedelta] | None) -> str:
-    """Say when a card would become part of a bundle: that depends on the other cards."""
+    """Return a text about when a card would be bundled, which depends on the other cards."""
     urgent = [timeline.terms.asking(one.level).urgent for one in timeline.levels]
     if all(urgent):
         return "urgent, so each is sent at once and on its own"
@@ -152,7 +152,7 @@ def _bundled(timeline: Timeline, bundles: tuple[int, timedelta] | None) -> str:
 
 
 def at_zone(moment: datetime, zone: tzinfo) -> str:
-    """Write a moment as clocks of a zone show it, with the day of the week and its offset."""
+    """Return a moment as text in a time zone, with the day of the week and the zone."""
     here = moment.astimezone(zone)
     seconds = ":%S" if here.second else ""
     return here.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z")
@@ -167,7 +167,7 @@ def _from(timeline: Timeline, directory: Directory) -> str:
 
 
 def _requester_is_told(timeline: Timeline, directory: Directory) -> str:
-    """Say about what the requester is told."""
+    """Return a text about the notifications of the requester."""
     user = str(timeline.facts["user"])
     person = directory.find(user) if user else None
     if person is None:
@@ -208,7 +208,7 @@ def _together(steps: Sequence[Step]) -> list[Step]:
 
 
 def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -> list[str]:
-    """Say what happens at a step: one line for each card, and one for each remark."""
+    """Return what happens at a step: one line for each card, and one for each remark."""
     lines = []
     if step.what in ASKING:
         lines.append(_level(step, timeline, zone))
@@ -225,7 +225,7 @@ def _lines(step: Step, timeline: Timeline, directory: Directory, zone: tzinfo) -
 
 
 def _level(step: Step, timeline: Timeline, zone: tzinfo) -> str:
-    """Say which level begins, until when, and what its answers come to."""
+    """Return a text about the level that begins: its end, and the approvals that it needs."""
     again = f" (round {step.round + 1})" if step.round else ""
     head = timeline.terms.called(step.level) + again
     rules = timeline.terms.asking(step.level)
@@ -262,11 +262,11 @@ def _value(value: JsonValue) -> str:
 
 
 def print_diff(found: Sequence[Changed], looked_at: int, *, most: int) -> None:
-    """Print what would be otherwise: approvals that would change alike stand together.
+    """Print the differences, grouped by approvals that would change in the same way.
 
     Args:
-        found: What would be otherwise.
-        looked_at: How many approvals wait.
+        found: The differences.
+        looked_at: How many approvals are pending.
         most: How many groups are printed, the largest first.
     """
     out = console()
@@ -302,7 +302,7 @@ def _print_alike(out: Console, group: Sequence[Changed]) -> None:
 
 
 def diff_json(found: Sequence[Changed]) -> list[dict[str, Any]]:
-    """Return what would be otherwise, as JSON."""
+    """Return the differences as JSON."""
     return [
         {
             "approval": one.approval.id,

@@ -1,1 +1,1 @@
-"""Commands about mail: how one is read, the development mailbox, the quarantine."""
+"""Commands about mail: reading replies, the development mailbox, the quarantine."""

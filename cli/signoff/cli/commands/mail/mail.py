@@ -1,4 +1,4 @@
-"""`signoff mail`: what became of mail, and why."""
+"""`signoff mail`: shows how mails are read, and why."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def explain(
 
 
 class _Looking(NamedTuple):
-    """How messages are looked at: the options of the command."""
+    """The options of the command."""
 
     context: ReplyContext
     text: bool
@@ -75,9 +75,9 @@ class _Looking(NamedTuple):
 
 
 async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool) -> bool:
-    """Write how each file is read, and say whether one could not be.
+    """Print how each file is read, and return whether one cannot be read.
 
-    They are read as the intake reads them: in a process with limits on time and memory.
+    The files are read like incoming mail, in a process with limits on time and memory.
     """
     from signoff.channels.email.inbound.readers import Readers  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ async def _explain_all(files: Sequence[str], looking: _Looking, *, as_json: bool
 
 
 def _unread(error: str) -> dict[str, Any]:
-    """Return the same keys for a file that was not read: it is no answer either."""
+    """Return an explanation, with the same keys, for a file that cannot be read."""
     from signoff.channels.email.explain import Explanation  # noqa: PLC0415
 
     read = Explanation(reply="", first_line="", problem=error)
@@ -107,7 +107,7 @@ def _unread(error: str) -> dict[str, Any]:
 
 
 class _Unreadable(Exception):
-    """A file that cannot be read, with what to do."""
+    """A file cannot be read; the message says what to do."""
 
 
 def _context(template: str) -> ReplyContext:
@@ -118,7 +118,7 @@ def _context(template: str) -> ReplyContext:
         return ReplyContext(fields=json.loads(template) if template else None)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"--template is no JSON ({error}); write it as '{{\"days\": 0}}'."
+            f"--template is not JSON ({error}); write it as '{{\"days\": 0}}'."
         ) from None
 
 
@@ -155,7 +155,7 @@ async def _explain(file: str, looking: _Looking, readers: Readers) -> Explanatio
 
 
 def _bytes_of(file: str) -> bytes:
-    """Return what is in a file, up to a byte over what is read of any mail."""
+    """Return the content of a file, up to one byte more than the largest mail may have."""
     from signoff.channels.email.parsing.mime import LARGEST_MAIL  # noqa: PLC0415
 
     if file == "-":
@@ -177,7 +177,7 @@ def _bytes_of(file: str) -> bytes:
 
 def _write(as_json: bool, file: str, told: dict[str, Any], report: str) -> None:
     if as_json:
-        # Only ASCII: file names and mails may hold what no encoding can carry.
+        # Only ASCII, because file names and mails may contain characters that cannot be encoded.
         say(json.dumps({"file": file, **told}))
         return
     shown = f"{file}\n{report}\n".encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""`signoff mailbox`: a mailbox for development, that takes all mail and answers it."""
+"""`signoff mailbox`: a mailbox for development, which accepts all mail and can reply."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Number = Annotated[str, typer.Argument(metavar="NUMBER", help="Its number in the
 
 
 def folder_of(settings: Settings) -> Path:
-    """Return where the development mailbox keeps its mail."""
+    """Return the folder of the development mailbox."""
     return settings.state_folder / "mail"
 
 

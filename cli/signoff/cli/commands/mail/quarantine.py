@@ -108,7 +108,7 @@ def retry(
         await quarantine.retry(decisions.ledger, mail, by=by or operator(), why=reason)
         return mail
 
-    _done(with_decisions(ctx, work, rings=True), "is before the intake anew", as_json=as_json)
+    _done(with_decisions(ctx, work, rings=True), "is before the intake again", as_json=as_json)
 
 
 @app.command()

@@ -22,7 +22,7 @@ def require_page(settings: Settings) -> None:
     """Refuse settings without an inbox page.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The settings have no inbox page.
     """
     if not settings.inbox.url:
         raise ConfigError(
@@ -33,7 +33,7 @@ def require_page(settings: Settings) -> None:
 
 @app.callback()
 def _group() -> None:
-    """Keep a group a group that has one command."""
+    """Keep this a group, although it has only one command."""
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`signoff people`: who is in the directory, who is away, and who has a second factor."""
+"""`signoff people`: shows and changes people, their absences and their second factors."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def away(
 ) -> None:
     """Set an absence, in whole days of the person's time zone. It takes effect at once.
 
-    New requests go to the delegate. What already waits for the person is offered to the delegate
-    as well while they are away; the first answer counts. Without a delegate, the next level is
-    asked if too few people are left.
+    New requests go to the delegate. While the person is away, the delegate can also answer their
+    pending requests; the first answer counts. Without a delegate, the next level is asked if too
+    few people are left.
     """
     if hand and not delegate:
         raise typer.BadParameter("it takes a --delegate", param_hint="--hand-over")
@@ -221,7 +221,7 @@ def enroll(
 
 
 def _invite(ctx: typer.Context, inbox: InboxSettings, person: str, *, as_json: bool) -> None:
-    """Print a code with which somebody may add a passkey."""
+    """Print a code with which a person can add a passkey."""
     if not inbox.has_passkeys:
         raise ConfigError(
             f"Passkeys belong to the name of a host, and {inbox.url} has none.", key="inbox.url"
@@ -266,7 +266,7 @@ def unenroll(ctx: typer.Context, person: Who, *, as_json: Json = False) -> None:
 
 @app.command()
 def reseal(ctx: typer.Context, *, as_json: Json = False) -> None:
-    """Encrypt the secrets of authenticator apps with secret_key, where its predecessor has.
+    """Encrypt secrets of authenticator apps with secret_key instead of the previous key.
 
     Run it after all gateways have both keys. Nobody has to enrol again. Exits with 1 if there are
     secrets that neither key opens.
@@ -339,9 +339,10 @@ def erase(
 ) -> None:
     """Erase a person's data from Redis and the archive.
 
-    Everything ended that names them moves into the archive first. Their requests lose their
-    contents, their words go, and a placeholder takes the place of their names; the audit log stays
-    verifiable. It is refused while a request of theirs, or one that names them, is not over.
+    All ended records that name them move into the archive first. Then the contents of their
+    requests and the texts that they have written are removed, and a placeholder replaces their
+    names. The audit log stays verifiable. The command is refused while requests of theirs, or
+    requests that name them, are open.
     """
     settings = settings_of(ctx)
     if not yes and (as_json or not sys.stdin.isatty()):
@@ -355,9 +356,10 @@ def erase(
         from signoff.broker.archive.erasure import require_over  # noqa: PLC0415
         from signoff.broker.archive.files import ArchiveFiles  # noqa: PLC0415
         from signoff.broker.archive.redaction import Redaction  # noqa: PLC0415
+        from signoff.channels.aap import instances  # noqa: PLC0415
         from signoff.channels.inbox.auth.factors import unenroll as take_away  # noqa: PLC0415
 
-        ledger, found = decisions.ledger, decisions.directory.find(person)
+        ledger, found = decisions.ledger, decisions.directory.record(person)
         names = found.names if found is not None else [person]
         redaction = Redaction(names, f"erased-{secrets.token_hex(4)}", also or ())
         await require_over(ledger, redaction)
@@ -365,6 +367,7 @@ def erase(
         for token in await api_tokens.everyone(ledger):
             if token.person in names or {*token.users} & {*names}:
                 await api_tokens.revoke(ledger, token.id, by=operator())
+        await instances.delete_of(decisions, names, by=operator())
         return await erase_person(
             ledger,
             ArchiveFiles(settings.archive_folder),
@@ -386,7 +389,7 @@ def erase(
 
 
 def _is_handed_over(hand: bool | None, count: int, name: str, *, as_json: bool) -> bool:
-    """Say whether what waits is handed over; at a terminal that is asked where it is not said."""
+    """Return whether to hand over pending approvals; ask at a terminal if no option says so."""
     if hand is not None or as_json or not sys.stdin.isatty():
         return bool(hand)
     return typer.confirm(f"{count:,} still waiting for {name}. Hand over to the delegate?")
@@ -415,4 +418,6 @@ def _day(text: str, option: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise AbsenceRefused(f"{option} {text!r} is no day: write it like 2026-12-24.") from error
+        raise AbsenceRefused(
+            f"{option} {text!r} is not a day: write it like 2026-12-24."
+        ) from error

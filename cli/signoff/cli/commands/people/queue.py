@@ -1,4 +1,4 @@
-"""`signoff queue`: what waits, how long and on whom, by queue and by person."""
+"""`signoff queue`: pending approvals by queue and by person."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_(
         found, now = await summaries(decisions.ledger, names_of(decisions.directory))
         if as_json:
             return [one.model_dump(mode="json") for one in found]
-        # Altogether and the queues stand first; of the people, those who have most.
+        # The total and the queues come first, then the people with most pending approvals.
         apart = [one for one in found if one.name == ALL or one.name.startswith(QUEUE)]
         people = [one for one in found if one not in apart]
         people.sort(key=lambda one: (-one.waiting, one.oldest or now))
@@ -140,7 +140,7 @@ def _print_figures(found: Figures, directory: Directory) -> None:
 
 
 def _named(directory: Directory, name: str) -> str:
-    """Return what a queue or a person is called in the lists.
+    """Return the name of a queue or a person in the lists.
 
     Raises:
         ConfigError: There is neither a queue nor a person of this name.
@@ -184,11 +184,11 @@ def _table(found: list[Waiting], directory: Directory, now: datetime) -> Table:
 
 
 def _rest(left: int, what: str, how: str) -> list[str]:
-    """Return the line about what a table leaves out, if it leaves out any."""
+    """Return a line with the number of rows that a table leaves out; no line if it is complete."""
     return [f"… and {left:,} more {what}. {how}"] if left > 0 else []
 
 
-def _with_lines(table: Table, *lines: str) -> Any:  # noqa: ANN401 -- what rich prints
+def _with_lines(table: Table, *lines: str) -> Any:  # noqa: ANN401 -- anything that rich prints
     """Return a table with lines below it."""
     from rich.console import Group  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -234,7 +234,7 @@ def _shown(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Write what a look returns: once, or again and again until interrupted."""
+    """Print the result of `look`: once, or repeatedly until Ctrl-C."""
 
     async def once(decisions: Decisions) -> None:
         from signoff.cli.commands.approvals import show as shows  # noqa: PLC0415

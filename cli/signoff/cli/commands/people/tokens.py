@@ -1,4 +1,4 @@
-"""`signoff tokens`: who may use the REST API, and for what."""
+"""`signoff tokens`: creates, lists and revokes the tokens of the REST API."""
 
 from __future__ import annotations
 

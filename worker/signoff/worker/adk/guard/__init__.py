@@ -1,1 +1,1 @@
-"""The guard: what stands between ADK and a tool, so that only what is approved runs, once."""
+"""The guard between ADK and the tools: only approved calls run, and each runs once."""

@@ -1,8 +1,8 @@
-"""The call that would run, behind a request that carries another one.
+"""The call that would actually run, which may differ from the call in the request.
 
-ADK's request has the call as the model made it. A callback may have changed its arguments before
-the tool got them, and the call may carry code that has stopped at a call inside of it. The ledger
-and a seal say so; what a request says of itself may have been written by a tool, and so by a model.
+ADK's request contains the call as the model made it. A callback may have changed its arguments
+before the tool got them, or the call may contain code that has stopped at an inner call. Only the
+ledger and a seal prove this: a tool, and so a model, may have written the request itself.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Asked = TypeVar("Asked", Confirmation, Request)
 
 _DECLARED: Final = "declared"
 _NOTED: Final = timedelta(days=1)
-"""The approval has it once it is opened, which is when the turn has ended."""
+"""Needed only until the turn ends: then the approval is opened, and contains it."""
 
 
 async def note_call(
     ledger: Ledger, tool: BaseTool, args: Mapping[str, Any], context: ToolContext
 ) -> None:
-    """Note what a tool declares, and what it got, where that is not what the model gave.
+    """Record what a tool declares, and its arguments if they are not those of the model's call.
 
     Raises:
-        NotCanonical: They have no digest, so nobody could be shown them.
+        NotCanonical: The arguments have no digest, so they cannot be shown to anybody.
         LedgerUnavailable: Redis cannot be reached.
     """
     call = original_call(context.session.events, context.function_call_id or "")
@@ -62,7 +62,7 @@ async def _note_declared(ledger: Ledger, where: Sequence[str], tool: BaseTool) -
 
 
 async def as_they_are(ledger: Ledger, session: Session, standing: Invocation) -> Invocation:
-    """Return where an invocation stands, with the calls that would run.
+    """Return the state of an invocation, with the calls that would actually run.
 
     Raises:
         NotCanonical: The arguments of a call have no digest.
@@ -93,9 +93,9 @@ async def _as_it_is(ledger: Ledger, session: Session, asked: Asked) -> Asked:
 
 
 def about_code(asked: Confirmation, where: Sequence[str]) -> Confirmation:
-    """Return a request with the call that code is suspended at, where the request has its seal.
+    """Return a request with the call at which code is suspended, if the request has its seal.
 
-    So it is of agents that run where no guard of ours is.
+    This is the case for agents that run without our guard.
     """
     code = claimed(asked.payload)
     found = suspended_at(code.sealed, [*where, asked.call_id]) if code is not None else None
@@ -114,7 +114,7 @@ def _about_code(asked: Confirmation, code: Suspended) -> Confirmation:
 
 
 async def carrying(ledger: Ledger, session: Session, invocation: str) -> set[str]:
-    """Return the ids of the calls of an invocation that carry code which has stopped.
+    """Return the ids of an invocation's calls that contain suspended code.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.

@@ -1,9 +1,9 @@
-"""Approvals of calls that an agent makes which is itself called as a tool (`AgentTool`).
+"""Approvals of calls made by an agent that is itself called as a tool (`AgentTool`).
 
-ADK runs such an agent in a session of its own that nobody sees, and cannot resume it. So the call
-of the `AgentTool` stops in its place, as a call does that carries code which is suspended: the
-approval is about the call inside. Once that is decided, the agent inside runs again from its
-beginning. Calls of its that were decided before get the same results; its other tools run again.
+ADK runs such an agent in a hidden session of its own, and cannot resume it. So the call of the
+`AgentTool` stops instead, like a call with suspended code: the approval is about the inner call.
+Once that is decided, the inner agent runs again from its beginning. Its calls that were already
+decided get the same results; its other tools run again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DONE: Final = "done"
 class AsksInside(BaseException):
     """Ends an agent inside of a tool at a call that needs an approval.
 
-    Of an `Exception` ADK makes an event, or a result.
+    It is not an `Exception`, because ADK turns exceptions into events or results.
 
     Args:
-        tool: What it would call.
-        arguments: With what.
-        hint: The tool's words.
+        tool: The tool that the agent would call.
+        arguments: The arguments of the call.
+        hint: The tool's hint for the approver.
     """
 
     def __init__(self, tool: str, arguments: dict[str, Any], hint: str) -> None:
@@ -50,8 +50,8 @@ class Inside:
 
     Attributes:
         session: The session id of the run that has called it.
-        done: Its calls that were decided, each with the digest of the call and its response.
-        left: Those of them that it has not made again yet.
+        done: Its decided calls: the digest and the response of each.
+        left: The decided calls that it has not made again yet.
         verdict: The digest of the call that was decided last, and why it was refused or None.
     """
 
@@ -61,7 +61,7 @@ class Inside:
     verdict: tuple[str, str | None] | None = None
 
     def again(self, mark: str) -> dict[str, Any] | None:
-        """Return the response that a call got before, None where it has not been decided."""
+        """Return the earlier response to a call; None if the call has not been decided."""
         for one in self.left:
             if one["call"] == mark:
                 self.left.remove(one)
@@ -69,7 +69,7 @@ class Inside:
         return None
 
     def note(self, mark: str, response: object) -> None:
-        """Note the response of a call that was decided."""
+        """Record the response to a decided call."""
         told = response if isinstance(response, dict) else {"result": response}
         plain = json.loads(json.dumps(told, default=str))
         self.done.append({"call": mark, "response": plain})
@@ -77,7 +77,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class _Stopped:
-    """What is sealed of an agent that has stopped."""
+    """The sealed state of an agent that has stopped."""
 
     tool: str
     args: dict[str, Any]
@@ -89,13 +89,13 @@ _inside: ContextVar[Inside | None] = ContextVar("signoff_agent_inside", default=
 
 
 def is_agent(tool: BaseTool) -> bool:
-    """Say whether a tool is an agent that runs in a session of its own, with the guard in it."""
+    """Return whether a tool is an agent that runs, with the guard, in a session of its own."""
     plain = isinstance(tool, AgentTool) and not isinstance(tool, _SingleTurnAgentTool)
     return plain and bool(getattr(tool, "include_plugins", False))
 
 
 def inside_of(context: ToolContext) -> Inside | None:
-    """Return the agent inside of a tool that makes a call, None where a call is the run's own."""
+    """Return the agent inside of a tool that makes a call; None if the run itself makes it."""
     found = _inside.get()
     return found if found is not None and found.session != context.session.id else None
 
@@ -113,7 +113,7 @@ async def run_agent(
         inner: The tool's own code.
 
     Raises:
-        SnapshotRefused: What it is to go on from was changed, or is too large to be kept.
+        SnapshotRefused: The snapshot to resume from was changed, or is too large to be kept.
     """
     if _inside.get() is not None:
         return await inner(args)
@@ -134,7 +134,7 @@ async def run_agent(
 
 
 def _of(context: ToolContext) -> Inside:
-    """Return what an agent goes on from."""
+    """Return the state from which an agent resumes."""
     state = Inside(context.session.id)
     asked = context.tool_confirmation
     if asked is None or not isinstance(given := asked.payload, Resumption):
@@ -149,13 +149,13 @@ def _of(context: ToolContext) -> Inside:
 def decided(
     state: Inside, tool: BaseTool, args: Mapping[str, Any], context: ToolContext
 ) -> dict[str, Any] | None:
-    """Answer a call inside that was decided, or let it run; None lets it go on to its tool.
+    """Return the response to a decided inner call; None lets the call continue to its tool.
 
     Args:
-        state: The agent inside.
-        tool: What it calls.
-        args: With what.
-        context: The context of its call; it gets the confirmation where the call may run.
+        state: The inner agent.
+        tool: The tool that it calls.
+        args: The arguments of the call.
+        context: The context of the call; it gets the confirmation if the call may run.
 
     Raises:
         NotCanonical: The arguments have no digest.
@@ -176,10 +176,10 @@ def decided(
 
 
 async def run_decided(state: Inside, tool: BaseTool, args: dict[str, Any], inner: Inner) -> object:
-    """Run a call inside that was approved, once, and note its result.
+    """Run an approved inner call, once, and record its result.
 
     Raises:
-        AsksInside: It is not the call that was approved, or that has run.
+        AsksInside: It is not the approved call, or that call has already run.
     """
     own, mark = copied(args), digest(tool.name, args)
     if state.verdict != (mark, None):

@@ -1,4 +1,4 @@
-"""What a tool declares: the parameters that a model is told of."""
+"""The declaration of a tool: the parameters that the model sees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 def declared_by(tool: BaseTool) -> str:
     """Return ``sha256:`` and 64 hex digits over the declared parameters of a tool; "" for none.
 
-    Its description is left out: it may say something else each time, and takes nothing.
+    Its description is left out: it may differ each time, and does not affect the arguments.
     """
     try:
         declaration = tool._get_declaration()  # noqa: SLF001 -- ADK offers no other way

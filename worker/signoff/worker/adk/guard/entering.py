@@ -1,9 +1,8 @@
-"""Stands between ADK and a tool's own code, where nothing comes in between any more.
+"""Wraps a tool's own methods, so that nothing runs between the guard and the tool's code.
 
-ADK runs the callbacks of an agent after those of the plugins, on the very dictionary that the tool
-then gets. So a plugin that is content with the arguments cannot know what the tool will get. What
-is put in front of `run_async` and `check_require_confirmation` of the tool itself can: it gives
-both a copy of their own.
+ADK runs the callbacks of an agent after those of the plugins, and both can change the dictionary
+that the tool gets. So a plugin callback cannot know the final arguments. Wrappers around the tool's
+`run_async` and `check_require_confirmation` can: they pass a copy of the arguments to both.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ _ASK: Final = "check_require_confirmation"
 
 
 Inner = Callable[[dict[str, Any]], Awaitable[Any]]
-"""A tool's own code, for arguments."""
+"""Runs a tool's own code with these arguments."""
 
 
 class Entry(Protocol):
-    """Who is asked before one call enters its tool. It must not keep the context of the call.
+    """Decides how one call enters its tool. It must not keep the context of the call.
 
     Attributes:
-        tool: The tool that the call is of.
-        entered: Whether the call is inside of it: what the tool calls then is its own affair.
+        tool: The tool that is called.
+        entered: Whether the call has entered the tool; the guard ignores what the tool then calls.
     """
 
     tool: BaseTool
     entered: bool
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool's own code with arguments of its own, or do not."""
+        """Run the tool's own code with a copy of the arguments, or return another result."""
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Take note that the tool's own gate asks about the call with these arguments."""
+        """Record that the tool's own gate asks about the call with these arguments."""
 
 
 _entries: WeakKeyDictionary[ToolContext, Entry] = WeakKeyDictionary()
 
 
 def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
-    """Put an entry between ADK and the tool, for the call that has this context."""
+    """Put an entry between ADK and the tool for the call with this context."""
     _entries[context] = entry
     for name, kind in ((_RUN, _Run), (_ASK, _Ask)):
         found = getattr(tool, name)
@@ -62,14 +61,15 @@ def stand_before(tool: BaseTool, context: ToolContext, entry: Entry) -> None:
 
 
 def entry_of(context: ToolContext) -> Entry | None:
-    """Return the entry of the call that has this context."""
+    """Return the entry of the call with this context."""
     return _entries.get(context)
 
 
 def copied(args: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of arguments that shares nothing with them.
+    """Return a deep copy of arguments.
 
-    What cannot be copied, a callback has put there; it is no JSON, and so nobody can approve it.
+    Only a callback can have added a value that cannot be copied. Such a value is not JSON, so
+    nobody can approve it.
     """
     try:
         return copy.deepcopy(args)
@@ -87,7 +87,7 @@ class _Before:
 
 
 class _Run(_Before):
-    """Stands before `BaseTool.run_async`."""
+    """Wraps `BaseTool.run_async`."""
 
     async def __call__(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ANN401
         entry = _entries.get(tool_context)
@@ -100,7 +100,7 @@ class _Run(_Before):
 
 
 class _Ask(_Before):
-    """Stands before `BaseTool.check_require_confirmation`."""
+    """Wraps `BaseTool.check_require_confirmation`."""
 
     async def __call__(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
         got = copied(args)

@@ -1,4 +1,4 @@
-"""The guard: no tool that was asked about runs unapproved, with other arguments, or twice."""
+"""The guard: no call that needs an approval runs unapproved, with other arguments, or twice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from signoff.core.base.errors import (
     Frozen,
     NotCanonical,
     ReceiptRefused,
-    ToolInDoubt,
 )
 from signoff.core.base.freezes import Freeze, covering
 from signoff.core.payloads.digest import digest
@@ -68,6 +67,7 @@ from signoff.worker.adk.history import Invocation, beside, is_confirmed, origina
 from signoff.worker.adk.questions import NODE, has_run, is_node
 from signoff.worker.port import Fence
 from signoff.worker.refusals import refusal
+from signoff.worker.starting import require_good, require_recorded
 from signoff.worker.turn_results import VALID_FOR, kept_result
 from signoff.worker.working import TurnStopped, Working
 
@@ -86,23 +86,23 @@ _Key = tuple[str, str, str, str]
 
 
 class GuardPlugin(BasePlugin):
-    """Stands before every tool call that carries a confirmation.
+    """An ADK plugin that checks every tool call with a confirmation.
 
-    A call is let through once: the commit that marks it as started is a compare-and-set on the
-    approval, made right before the tool's own code, after all callbacks, and only while the
-    session's lease is ours. The tool gets a copy of the arguments that were held against the
-    approval. A call that was seen to finish gets its stored result; one that was started and not
-    seen to finish is never started again.
+    A call may run once: the commit that marks it as started is a compare-and-set on the approval,
+    made right before the tool's own code, after all callbacks, and only while we hold the session's
+    lease. The tool gets a copy of the arguments that were compared with the approval. A call that
+    has finished gets its stored result; a call that was started and not seen to finish is never
+    started again.
 
     Args:
         ledger: Where the approvals are.
-        valid_for: How long a yes is good for whose policy does not say.
-        holding: The policies, for the calls that wait for others of the same turn.
+        valid_for: How long an approval is valid if its policy does not say.
+        holding: The policies, for calls that wait for other calls of the same turn.
 
     Attributes:
-        holding: The same; they may be replaced at any time.
-        journals: What code has called, and nobody was asked about.
-        working: The tools that run.
+        holding: These policies; they may be replaced at any time.
+        journals: The calls that code has made without an approval.
+        working: The running tools.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class GuardPlugin(BasePlugin):
 
     @contextmanager
     def expecting(self, approvals: Iterable[Approval], fence: Fence) -> Iterator[None]:
-        """Let the calls of these approvals through, each by its own decision, while this lasts."""
+        """Let the calls of these approvals run by their decisions, inside the `with` block."""
         keys = {
             (one.origin.app, one.origin.user, one.origin.session, one.call.id): one
             for one in approvals
@@ -140,21 +140,23 @@ class GuardPlugin(BasePlugin):
                 if error := self._stopped.get(key[:3]):
                     raise error
         finally:
-            for key in keys:
-                self._expected.pop(key, None)
+            for key, one in keys.items():
+                # A turn that has lost its lease may end after the next one has begun.
+                if self._expected.get(key) != (one.id, fence):
+                    continue
+                del self._expected[key]
                 self._nodes.pop(key, None)
                 self._stopped.pop(key[:3], None)
-            for one in keys.values():
                 self._begun.discard(one.id)
                 self._changed.pop(one.id, None)
 
     @contextmanager
     def suspending(self, run: Run) -> Iterator[None]:
-        """Let a turn be stopped in a way that it can be taken up from.
+        """Turn a stopped turn into the error that has stopped it; the run can be resumed.
 
         Raises:
-            Frozen: A tool that the turn has come to is frozen.
-            CallChanged: An approved call that the turn has come to would run otherwise.
+            Frozen: A tool of the turn is frozen.
+            CallChanged: An approved call of the turn would run differently.
         """
         try:
             yield
@@ -164,7 +166,7 @@ class GuardPlugin(BasePlugin):
             self.working.forget((run.app, run.user, run.session))
 
     async def approval(self, approval_id: str) -> Approval:
-        """Return an approval as it is by now, with the result of its tool."""
+        """Return the current state of an approval, with the result of its tool."""
         return await self._ledger.approval(approval_id)
 
     async def begin(
@@ -172,18 +174,17 @@ class GuardPlugin(BasePlugin):
     ) -> None:
         """Mark approved nodes of a workflow as started, before the answer is given.
 
-        No plugin stands before a node that is a function: what is not known to have begun must
-        count as begun.
+        No plugin runs before a function node, so a node that may have begun must count as begun.
 
         Args:
             nodes: Their approvals.
-            fence: Adds that the session's lease is still ours.
+            fence: Adds the condition that we still hold the session's lease.
             has_run: Whether they are known to have run already.
 
         Raises:
-            ToolInDoubt: One of them was started before, and not seen to finish.
-            Frozen: One of them is frozen; it was not started.
-            LeaseLost: Somebody else runs the session by now.
+            ToolInDoubt: A node was started before, and not seen to finish.
+            Frozen: A node is frozen; it was not started.
+            LeaseLost: Another worker runs the session by now.
         """
         for node in nodes:
             begin = partial(self._begin, node.id, fence, has_run=has_run)
@@ -191,7 +192,7 @@ class GuardPlugin(BasePlugin):
                 self._begun.add(node.id)
 
     async def end(self, nodes: Iterable[Approval], fence: Fence, *, why: str = "") -> None:
-        """Mark those of them as finished that were begun here, and were not tools."""
+        """Mark nodes as finished that were begun here and are not tools."""
         for node in nodes:
             self._begun.discard(node.id)
             end = partial(self._end, node.id, fence, why)
@@ -203,8 +204,8 @@ class GuardPlugin(BasePlugin):
             return False
         if await self._is_started_here(approval, fence):
             return True
-        _require_recorded(approval)
-        self._require_good(approval, now)
+        require_recorded(approval)
+        require_good(self._ledger, approval, now, self._valid_for)
         starts = () if has_run else (approval.call.name,)
         self._starting.add(approval_id)
         await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
@@ -220,7 +221,7 @@ class GuardPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Say again what the model has said, where that was held, or a worker died in its code."""
+        """Repeat the model's calls if they were held, or if a worker died in code they called."""
         self._require_not_stopped(callback_context)
         if (said := await self.journals.said_again(callback_context)) is not None:
             return said
@@ -228,7 +229,7 @@ class GuardPlugin(BasePlugin):
         return await held_again(self._ledger, callback_context, approved)
 
     async def _is_approved(self, context: CallbackContext, call_id: str) -> bool:
-        """Say whether a call was approved, or nobody was asked about it."""
+        """Return whether a call was approved, or needed no approval."""
         expected = self._expected.get(_key(context, call_id))
         if expected is not None:
             return (await self._ledger.approval(expected[0])).state is State.APPROVED
@@ -237,7 +238,7 @@ class GuardPlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Answer a call in the tool's place, or let it go on to the tool's own entry."""
+        """Answer a call in place of the tool, or let it continue to the tool's entry."""
         self._require_not_stopped(tool_context)
         await self.working.require_going(_session_of(tool_context))
         if (state := inside_of(tool_context)) is not None:
@@ -260,7 +261,7 @@ class GuardPlugin(BasePlugin):
         return None
 
     async def _before_asking(self, tool: BaseTool, context: ToolContext) -> dict[str, Any] | None:
-        """Hold a call that nobody was asked about, or let it go on to its tool, which may ask."""
+        """Hold a call without a confirmation, or let it continue to its tool, which may ask."""
         if self.holding.ever:
             names = await self.holding.reasons(tool, context, await self._ledger.now())
             if names:
@@ -272,7 +273,7 @@ class GuardPlugin(BasePlugin):
     def _before_inside(
         self, state: Inside, tool: BaseTool, args: dict[str, Any], context: ToolContext
     ) -> dict[str, Any] | None:
-        """Do the same for a call of an agent that is itself called as a tool."""
+        """Do the same for a call made by an agent that is itself called as a tool."""
         if context.tool_confirmation is not None:
             return _unknown(tool)
         if (response := decided(state, tool, args, context)) is not None:
@@ -289,21 +290,21 @@ class GuardPlugin(BasePlugin):
         args: dict[str, Any],
         context: ToolContext,
     ) -> None:
-        """Note that an approved call is started; the tool's own code is next.
+        """Record that an approved call is started; the tool's own code runs next.
 
         Raises:
-            DigestMismatch: Its arguments cannot be compared with those that were approved.
+            DigestMismatch: Its arguments cannot be compared with the approved ones.
             ToolInDoubt: It was started before, and not seen to finish.
             SessionGone: Somebody else has answered it.
-            TurnStopped: It is frozen, or is not the call that was approved. Whatever else ran in
-                this turn has ended by now.
-            LeaseLost: Somebody else runs the session by now.
+            TurnStopped: It is frozen, is not the approved call, or its approval has expired or is
+                not proven. All other tools of this turn have ended.
+            LeaseLost: Another worker runs the session by now.
         """
         try:
             await self._start(
                 approval_id, partial(self._enter, approval_id, fence, tool, args, context)
             )
-        except (Frozen, CallChanged) as error:
+        except (ApprovalExpired, CallChanged, Frozen, ReceiptRefused) as error:
             await self.working.end(_session_of(context), error)
 
     async def _enter(
@@ -317,11 +318,11 @@ class GuardPlugin(BasePlugin):
         approval, now = await self._ledger.approval_now(approval_id)
         code = code_of(context.session.events, approval, tool)
         if approval.id in self._begun:
-            # A node: it counts as started.
+            # A node that already counts as started.
             context.tool_confirmation = _confirmation(approval)
             self._begun.discard(approval.id)
             return
-        # Suspended code goes on with what its snapshot has.
+        # Suspended code resumes with the arguments in its snapshot.
         name, own = (tool.name, args) if code is None else (approval.call.name, approval.call.args)
         if approval.lets_run and (change := _change(approval, name, own, tool, context)):
             raise change
@@ -329,30 +330,30 @@ class GuardPlugin(BasePlugin):
             context.tool_confirmation = _confirmation(approval)
         if await self._is_started_here(approval, fence):
             return
-        # Once more, with the history that ADK goes by: another answer may have come in since.
+        # Checked again with ADK's own history: another answer may have arrived meanwhile.
         self._require_startable(approval, context, now)
         if code is not None:
             await hand_over(self._ledger, approval, code, context)
-        # Where code is suspended, the approval is about a call inside of the tool.
+        # For suspended code, the approval is about a call inside of the tool.
         starts = {tool.name, *([approval.call.name] if approval.lets_run else [])}
         self._starting.add(approval_id)
         await self._hand_on(approval, Handoff.STARTED, fence, now, starts=starts)
         log.info("tool.started", approval=approval.id, tool=tool.name)
 
     async def _start(self, approval_id: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Start a call, also where others write to its approval, and through a failover."""
+        """Start a call, despite concurrent writes to its approval and through a failover."""
         try:
             return await self._ledger.insist(partial(self._ledger.decide_again, attempt))
         finally:
             self._starting.discard(approval_id)
 
     async def _is_started_here(self, approval: Approval, fence: Fence) -> bool:
-        """Say whether an attempt to start a call was kept whose answer was lost.
+        """Return whether an earlier attempt to start a call was committed, but its reply was lost.
 
-        It is ours: while the session's lease is, nobody else can have started it.
+        Only we can have started the call while we hold the session's lease.
 
         Raises:
-            LeaseLost: Somebody else runs the session by now.
+            LeaseLost: Another worker runs the session by now.
         """
         if approval.id not in self._starting or approval.handoff is not Handoff.STARTED:
             return False
@@ -360,20 +361,20 @@ class GuardPlugin(BasePlugin):
         return True
 
     async def frozen(self, tool: str, context: Context) -> Freeze | None:
-        """Return what stops a tool that nobody is asked about, None where nothing does."""
+        """Return the freeze that stops a tool without an approval; None if there is none."""
         found = covering(await self._freezes.all(), context.session.app_name, (tool,))
         return found[0] if found else None
 
     async def require_thawed(
         self, tool: BaseTool, args: dict[str, Any], context: ToolContext
     ) -> None:
-        """Refuse to run a tool that nobody was asked about, where it is frozen.
+        """Refuse to run a tool without an approval if it is frozen.
 
-        So it is where another call that the model has made with it is frozen: ADK keeps results of
-        all of them or none, and whatever had run would run again.
+        It is refused too if another call of the same model response is frozen: ADK keeps the
+        results of all these calls or of none, so a call that had run would run again.
 
         Raises:
-            TurnStopped: It is. Whatever else ran in this turn has ended by now.
+            TurnStopped: One of them is frozen. All other tools of this turn have ended.
         """
         freezes = await self._freezes.all()
         if not freezes:
@@ -381,23 +382,23 @@ class GuardPlugin(BasePlugin):
         tools = [tool.name, *beside(context.session.events, context.function_call_id or "")]
         found = covering(freezes, context.session.app_name, tools)
         if not found or await tool.check_require_confirmation(copied(args), context):
-            return  # it will ask, and run nothing
+            return  # the tool will ask for an approval, and not run
         stopped = next(one for one in tools if found[0].covers(found[0].app, one))
         await self.working.end(_session_of(context), Frozen(found[0], stopped))
 
     def _require_startable(self, approval: Approval, context: ToolContext, now: datetime) -> None:
-        _require_recorded(approval)
-        self._require_good(approval, now)
+        require_recorded(approval)
+        require_good(self._ledger, approval, now, self._valid_for)
         require_ours(context.session.events, approval)
 
     def is_approved(self, context: Context) -> bool:
-        """Say whether a node of a workflow was approved."""
+        """Return whether a node of a workflow was approved."""
         return self._node(context) is not None
 
     def may_run(self, name: str, args: dict[str, Any], context: Context) -> bool:
-        """Take note that a function of a workflow is about to run; say whether it may.
+        """Record that a function of a workflow is about to run; return whether it may.
 
-        It may not where it would run otherwise than it was approved, and has to ask again.
+        It may not if it would run differently than approved; then it has to ask again.
 
         Raises:
             DigestMismatch: Its arguments have no digest.
@@ -411,7 +412,7 @@ class GuardPlugin(BasePlugin):
     def asks_again(
         self, name: str, args: dict[str, Any], context: Context, tool: BaseTool | None = None
     ) -> Approval | None:
-        """Return the approval of a node that would run otherwise; None where it would not.
+        """Return the approval of a node that would run differently; None if it would not.
 
         Raises:
             DigestMismatch: Its arguments have no digest.
@@ -419,7 +420,7 @@ class GuardPlugin(BasePlugin):
         approval = self._node(context)
         if approval is None:
             return None
-        # Where it was not seen what the tool declares, that is not compared.
+        # If the declaration of the tool was not recorded, it is not compared.
         declared = declared_by(tool) if tool is not None and approval.declared else ""
         if not (why := _node_change(approval, name, args, declared or approval.declared)):
             return None
@@ -430,7 +431,7 @@ class GuardPlugin(BasePlugin):
         return self._nodes.get(_key(context, f"{NODE}{context.node_path}"))
 
     def changed(self, nodes: Iterable[Approval], events: Sequence[Event]) -> dict[str, str]:
-        """Return which nodes that were begun have not run, and why, by their approvals' ids."""
+        """Return the nodes that were begun but have not run: the reasons, by approval id."""
         changed = {}
         for node in nodes:
             if why := self._changed.get(node.id, ""):
@@ -452,7 +453,7 @@ class GuardPlugin(BasePlugin):
         *,
         why: str = "",
     ) -> None:
-        """Store the result of a call that was started, before anything else can go wrong."""
+        """Store the result of a started call, before anything else can fail."""
 
         async def attempt() -> None:
             approval, now = await self._ledger.approval_now(approval_id)
@@ -469,8 +470,8 @@ class GuardPlugin(BasePlugin):
                 )
                 log.info("tool.finished", approval=approval.id, tool=approval.call.name)
 
-        # The approval may be written to at this moment, by a delivery that is noted late, and Redis
-        # may fail over; neither must leave a tool in doubt which has finished.
+        # A late delivery may write to the approval at the same time, and Redis may fail over.
+        # Neither may leave a tool in doubt that has finished.
         await self._ledger.insist(partial(self._ledger.decide_again, attempt))
 
     async def after_tool_callback(
@@ -481,7 +482,7 @@ class GuardPlugin(BasePlugin):
         tool_context: ToolContext,
         result: dict[str, Any],
     ) -> dict[str, Any] | None:
-        """Take note of what a callback has done in the tool's place."""
+        """Record the result of a callback that has answered in place of the tool."""
         entry = entry_of(tool_context)
         if isinstance(entry, _Asking):
             if not entry.noted and asked_by(tool_context) is not None:
@@ -499,7 +500,7 @@ class GuardPlugin(BasePlugin):
         context: ToolContext,
         result: object,
     ) -> None:
-        """End an approved call that a callback has answered, so that its tool was not entered."""
+        """Finish an approved call that a callback has answered, so that its tool did not run."""
         approval_id, fence = expected
 
         async def attempt() -> None:
@@ -511,7 +512,7 @@ class GuardPlugin(BasePlugin):
         await self.finish(approval_id, fence, tool, context, result, why=_IN_PLACE)
 
     def stop(self, context: ToolContext, error: Exception) -> None:
-        """Let a run end with an error, whatever its callbacks make of it."""
+        """Let the run end with an error, even if callbacks handle it."""
         self._stopped.setdefault(_session_of(context), error)
 
     def _require_not_stopped(self, context: CallbackContext) -> None:
@@ -519,40 +520,23 @@ class GuardPlugin(BasePlugin):
             raise error
 
     async def carrying(self, session: Session, invocation: str) -> set[str]:
-        """Return the ids of the calls of an invocation that carry code which has stopped."""
+        """Return the ids of an invocation's calls that contain suspended code."""
         return await carrying(self._ledger, session, invocation)
 
     async def as_they_are(self, session: Session, standing: Invocation) -> Invocation:
-        """Return where an invocation stands, with the calls that would run."""
+        """Return the state of an invocation, with the calls that would actually run."""
         return await as_they_are(self._ledger, session, standing)
 
     async def note_call(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> None:
-        """Note what a tool declares, and what it got, where that is not what the model gave."""
+        """Record what a tool declares, and its arguments if they are not those of the model."""
         await note_call(self._ledger, tool, args, context)
 
     async def set_aside(self, tool: BaseTool, context: ToolContext) -> None:
-        """Put the snapshot of code that has just stopped into the ledger."""
+        """Store the snapshot of code that has just stopped in the ledger."""
         await set_aside(self._ledger, tool, context)
 
-    def _require_good(self, approval: Approval, now: datetime) -> None:
-        """Refuse to start a call on a yes that is not proven, or has expired since the run went on.
-
-        Raises:
-            ReceiptRefused: Nothing proves that it was given.
-            KeyUnknown: It is signed with a key that is not here.
-            ApprovalExpired: It has expired.
-        """
-        receipts = self._ledger.receipts
-        if receipts is not None and (why := receipts.why_refused(approval, now)):
-            raise ReceiptRefused(f"{approval.call.name}() of approval {approval.id}: {why}.")
-        if approval.has_expired(now, self._valid_for):
-            raise ApprovalExpired(
-                f"The yes to approval {approval.id} has expired, and {approval.call.name}() was "
-                "not run. Ask the agent anew."
-            )
-
     def _expected_by(self, tool_context: ToolContext) -> tuple[str, Fence] | None:
-        """Return the approval of a call: by its own id, or by the node of a workflow it is."""
+        """Return the approval of a call, by the call's id or by its workflow node."""
         own = tool_context.function_call_id or ""
         return self._expected.get(_key(tool_context, own)) or self._expected.get(
             _key(tool_context, f"{NODE}{tool_context.node_path}")
@@ -580,7 +564,7 @@ class GuardPlugin(BasePlugin):
 
 @dataclass(slots=True)
 class _Asking:
-    """The entry of a call that nobody was asked about."""
+    """The entry of a call without a confirmation."""
 
     guard: GuardPlugin
     tool: BaseTool
@@ -588,9 +572,9 @@ class _Asking:
     noted: bool = False
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool; where it asks in its own code, or runs long, note what it got."""
+        """Run the tool; record its arguments if it asks in its own code or is long-running."""
         if context.tool_confirmation is not None:
-            # A callback has put one there.
+            # A callback has added a confirmation.
             return _unknown(self.tool)
         got = copied(args)
         await self.guard.require_thawed(self.tool, args, context)
@@ -607,19 +591,19 @@ class _Asking:
         return await inner(args)
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Note with which arguments it is asked about."""
+        """Record the arguments that the question is about."""
         await self.guard.note_call(self.tool, args, context)
         self.noted = True
 
 
 @dataclass(slots=True)
 class _AskingInside(_Asking):
-    """The same, of an agent that is itself called as a tool."""
+    """The entry of such a call by an agent that is itself called as a tool."""
 
     state: Inside = field(kw_only=True)
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Stop the agent, so that somebody is asked; not where values are to be filled in."""
+        """Stop the agent so that somebody is asked, unless the tool asks for values."""
         asked = asked_by(context)
         self.noted = True
         if asked is None and self.tool.is_long_running:
@@ -633,20 +617,20 @@ class _AskingInside(_Asking):
 
 @dataclass(slots=True)
 class _EnteringInside(_AskingInside):
-    """The entry of a call that was approved, of such an agent."""
+    """The entry of an approved call by such an agent."""
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool once, with a copy of the arguments that were approved."""
+        """Run the tool once, with a copy of the approved arguments."""
         with self.guard.working.on(_session_of(context)):
             return await run_decided(self.state, self.tool, args, inner)
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Do nothing: it was asked about."""
+        """Do nothing: the call was already asked about."""
 
 
 @dataclass(slots=True)
 class _Entering:
-    """The entry of a call that was approved, or of code whose call was answered."""
+    """The entry of an approved call, or of code whose call was answered."""
 
     guard: GuardPlugin
     tool: BaseTool
@@ -655,15 +639,15 @@ class _Entering:
     entered: bool = False
 
     async def run(self, args: dict[str, Any], context: ToolContext, inner: Inner) -> Any:  # noqa: ANN401 -- a tool may return anything
-        """Run the tool once, with a copy of the arguments that were held against the approval."""
-        # What stops the turn meanwhile waits for the notes too, not only for the tool.
+        """Run the tool once, with a copy of the arguments that were compared with the approval."""
+        # An error that stops the turn meanwhile waits for the tool and for the commits.
         with self.guard.working.on(_session_of(context)):
             return await self._run(copied(args), context, inner)
 
     async def _run(self, own: dict[str, Any], context: ToolContext, inner: Inner) -> object:
         node = self.guard.asks_again(self.tool.name, own, context, self.tool)
         if node is not None:
-            # Its question is put by ADK, which looks for one behind the tool.
+            # ADK asks the question: it looks for a request after the tool has returned.
             await self.guard.note_call(self.tool, own, context)
             context.tool_confirmation = None
             context.request_confirmation(payload=node.template)
@@ -676,7 +660,7 @@ class _Entering:
             else:
                 result = await inner(own)
         except Exception as error:
-            # It has run. A cancelled tool may have done its work or not: it stays in doubt.
+            # The tool has run. A cancelled tool may or may not have: it stays in doubt.
             problem = f"{type(error).__name__}: {error}"
             await self._finish(context, {"error": problem}, why=f"it raised {problem}")
             raise
@@ -686,7 +670,7 @@ class _Entering:
         return result
 
     async def asked(self, args: dict[str, Any], context: ToolContext) -> None:
-        """Do nothing: it was asked about."""
+        """Do nothing: the call was already asked about."""
 
     async def _finish(self, context: ToolContext, result: object, *, why: str = "") -> None:
         with self._final(context):
@@ -694,7 +678,7 @@ class _Entering:
 
     @contextmanager
     def _final(self, context: ToolContext) -> Iterator[None]:
-        """Let no callback answer for what the guard has found."""
+        """Stop the run with the guard's error, even if a callback would replace it."""
         try:
             yield
         except Exception as error:
@@ -711,26 +695,19 @@ def _session_of(context: Context) -> _Session:
     return (session.app_name, session.user_id, session.id)
 
 
-def _require_recorded(approval: Approval) -> None:
-    if approval.handoff is not Handoff.RECORDED:
-        raise ToolInDoubt(
-            f"{approval.call.name}() of approval {approval.id} is {approval.handoff}."
-        )
-
-
 def _unknown(tool: BaseTool) -> dict[str, Any]:
     log.error("guard.unknown_confirmation", tool=tool.name)
     return {"status": "rejected", "error": "No approval is on record for this tool call."}
 
 
 def _confirmation(approval: Approval) -> ToolConfirmation:
-    """Return what the tool is told: the approver's own values, also after others had them."""
+    """Return the confirmation for the tool, with a copy of the approver's values."""
     payload = approval.decision.payload if approval.decision is not None else None
     return ToolConfirmation(confirmed=True, payload=copy.deepcopy(payload))
 
 
 def _node_change(approval: Approval, tool: str, args: dict[str, Any], declared: str) -> str:
-    """Say what has changed of a node since it was asked about, "" for nothing.
+    """Return what has changed about a node since it was asked about; "" for nothing.
 
     Raises:
         DigestMismatch: Its arguments have no digest.
@@ -753,11 +730,11 @@ def _change(
     tool: BaseTool,
     context: ToolContext,
 ) -> CallChanged | None:
-    """Return what has changed since a call was asked about, None where nothing has.
+    """Return what has changed since a call was asked about; None if nothing has.
 
     Args:
         approval: The approval.
-        name: What would run: the tool, or what the code in it would call.
+        name: The tool that would run, or that the code in it would call.
         args: Its arguments.
         tool: The tool that ADK calls.
         context: The context of its call.
@@ -766,7 +743,7 @@ def _change(
         DigestMismatch: Another tool would run, or its arguments have no digest.
     """
     session, agent = context.session, context.agent_name
-    # Where it was not seen what the tool declares, that is not compared.
+    # If the declaration of the tool was not recorded, it is not compared.
     declared = declared_by(tool) if approval.declared else ""
     here = approval.origin.model_copy(
         update={"app": session.app_name, "user": session.user_id, "agent": agent}

@@ -1,9 +1,9 @@
-"""Calls that need no approval, and wait for the approval of another call of the same turn.
+"""Calls that need no approval, but wait for the approval of another call of the same turn.
 
-ADK runs such a call at once. Where a policy has `hold = "siblings"`, the guard answers it in its
-tool's place. Once all calls beside it that were asked about are approved, the model's call is said
-again, from the session, in the place of the model: so it runs like any other call, and what holds
-for calls that nobody is asked about holds for it.
+ADK would run such a call immediately. If a policy has `hold = "siblings"`, the guard answers the
+call in place of its tool. Once all the calls that it waits for are approved, the guard repeats the
+call from the session in place of the model. So it then runs like any other call that needs no
+approval.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from signoff.worker.adk.history import CONFIRMATION, confirmations
 
 _HELD: Final = "held"
 _KEPT: Final = timedelta(days=400)
-"""As a snapshot: an approval may wait for long."""
+"""How long a held call is stored: as long as a snapshot, because an approval may wait long."""
 
 _LAST: Final = frozenset({"finish_task", "set_model_response"})
-"""Calls by which an agent hands in its result: ADK takes any result of theirs for it."""
+"""Tools by which an agent returns its result: ADK takes any result of them as the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The policies, as far as they say which calls hold those beside them.
+    """The policies, which say which calls hold their siblings.
 
     Attributes:
-        policies: In order.
-        fallback: What rules where none of them matches.
+        policies: The policies, in order.
+        fallback: The default, for calls that no policy matches.
     """
 
     policies: Sequence[Policy] = ()
@@ -54,11 +54,11 @@ class Holding:
 
     @property
     def ever(self) -> bool:
-        """Whether any of them holds calls."""
+        """Whether any policy holds calls."""
         return any(one.hold is not Hold.NONE for one in (*self.policies, self.fallback))
 
     async def reasons(self, tool: BaseTool, context: ToolContext, now: datetime) -> list[str]:
-        """Return the tools whose calls need an approval, and hold a call that needs none."""
+        """Return the names of the sibling tools that need an approval and hold this call."""
         agent = context._invocation_context.agent  # noqa: SLF001 -- ADK looks for tools there too
         step = _calls_with(context.session.events, context.function_call_id or "")
         if len(step) < 2 or _is_unfit(tool) or not isinstance(agent, LlmAgent):
@@ -80,7 +80,7 @@ class Holding:
             )
         ]
         if not holding or await _asks(tool, mine, context):
-            return []  # what needs an approval waits for its own
+            return []  # a call that needs an approval waits for its own approval
         found = await agent.canonical_tools(ReadonlyContext(context._invocation_context))  # noqa: SLF001
         tools = {one.name: one for one in found}
         return [
@@ -92,7 +92,7 @@ class Holding:
 
 
 async def hold(ledger: Ledger, names: Sequence[str], context: ToolContext) -> dict[str, Any]:
-    """Return what the model is told in place of the result of a call that is held.
+    """Return the response that the model gets instead of the result of a held call.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -114,19 +114,19 @@ async def held_again(
     context: CallbackContext,
     approved: Callable[[str], Awaitable[bool]],
 ) -> LlmResponse | None:
-    """Return the calls that were held, where all that they waited for is approved by now.
+    """Return the held calls if everything that they waited for is approved.
 
     Args:
-        ledger: Says which calls were held: a result that looks so may be a tool's own.
-        context: Of the call of the model in whose place they are said.
-        approved: Says whether the call of an id that was asked about is approved.
+        ledger: Knows which calls were held; a tool's own result may look like that of a held call.
+        context: The context of the model call in whose place they are returned.
+        approved: Returns whether the call with an id is approved.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
     """
     own = own_events(context)
     made = [one for one in own if not one.get_function_responses() and not confirmations(one)]
-    # What the model has said since was said with the result of the decision before it.
+    # If the model has responded since, it knew the results of the decision.
     if not made or not made[-1].get_function_calls():
         return None
     told = {one.id: one.response or {} for event in own for one in event.get_function_responses()}
@@ -140,7 +140,7 @@ async def held_again(
         call_id = part.function_call.id if part.function_call else None
         if not call_id:
             continue
-        # A worker may have died behind the calls that were said again: those have no result.
+        # A worker may have died after it repeated the calls: the repeated calls have no result.
         answered = [one for one in by_first.get(first_id(call_id), ()) if one in told]
         if not answered or told[answered[-1]].get("status") != _HELD:
             continue
@@ -153,14 +153,14 @@ async def held_again(
         return None
     signed = any(part.thought_signature for event in own for part in _parts(event))
     if signed and not parts[0].thought_signature:
-        # A model that signs its calls refuses a turn whose first call it has not signed.
+        # A model that signs its calls refuses a turn whose first call is not signed.
         update = {"thought_signature": SKIP_THOUGHT_SIGNATURE_VALIDATOR}
         parts[0] = parts[0].model_copy(update=update)
     return LlmResponse(content=types.Content(role="model", parts=parts))
 
 
 def _calls_with(events: Sequence[Event], call_id: str) -> list[types.FunctionCall]:
-    """Return the calls that a model has made in one event, the one with this id first."""
+    """Return the calls of one model response, the call with this id first."""
     for event in reversed(events):
         calls = event.get_function_calls()
         if any(one.id == call_id for one in calls):
@@ -169,17 +169,17 @@ def _calls_with(events: Sequence[Event], call_id: str) -> list[types.FunctionCal
 
 
 def _is_unfit(tool: BaseTool) -> bool:
-    """Say whether a result that is given in a tool's place would be taken for the real one."""
+    """Return whether ADK would take a response in place of a tool for the tool's real result."""
     task = isinstance(tool, _TaskAgentTool)
     return tool.is_long_running or task or tool.name in _LAST
 
 
 async def _asks(tool: BaseTool, call: types.FunctionCall, context: ToolContext) -> bool:
-    """Say whether a tool says in advance that a call of it needs an approval."""
+    """Return whether a tool declares in advance that this call needs an approval."""
     own = ToolContext(context._invocation_context, function_call_id=call.id)  # noqa: SLF001
     try:
         return await tool.check_require_confirmation(copied(dict(call.args or {})), own) is True
-    except Exception:  # noqa: BLE001 -- it raises again where the call is run, and nobody is asked
+    except Exception:  # noqa: BLE001 -- it raises again when ADK runs the call
         return False
 
 

@@ -1,13 +1,13 @@
-"""What code has called before its worker died: found by the worker that takes its turn up again.
+"""Journals of the calls that code makes, for the worker that resumes the turn of a dead worker.
 
-Approved calls have a guard. Code that runs inside of a tool or of a callback makes calls that
-nobody is asked about too, and a turn that is taken up runs that code from its beginning. So each
-call is put into a journal before it is made, and once more with its result; the next worker
-gives the code what is there instead of making the call.
+The guard protects approved calls. But code inside a tool or a callback also makes calls without an
+approval, and a resumed turn runs that code from its beginning. So each call is written to a journal
+before it is made, and its result is added afterwards. The next worker gives the code the recorded
+result instead of making the call again. A call that only reads is written once, with its result.
 
-That needs the very same code to be run again. A resumable app makes the model's calls up by
-itself; in another one ADK would ask the model anew, which may say something else. There the model's
-call is said again, from the session.
+This requires that the same code runs again. ADK repeats the model's calls of a resumable app from
+the session. In other apps ADK would call the model again, which may answer differently, so the
+guard repeats the model's calls from the session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Session = tuple[str, str, str]
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn that is at work: its fence, its journals, and how often each callback has run."""
+    """A running turn: its fence, its journals, and how often each callback has run."""
 
     fence: Fence
     open: list[Journal] = field(default_factory=list)
@@ -44,10 +44,10 @@ class _Turn:
 
 
 class Journals:
-    """The journals of the turns that are at work in this process.
+    """The journals of the turns that run in this process.
 
     Args:
-        ledger: Where they are kept.
+        ledger: Stores the journals.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -56,16 +56,18 @@ class Journals:
 
     @contextmanager
     def of(self, run: Run, fence: Fence) -> Iterator[None]:
-        """Keep journals for the code of a run while this lasts."""
+        """Keep journals for the code of a run inside the `with` block."""
         key = (run.app, run.user, run.session)
-        self._turns[key] = _Turn(fence)
+        turn = self._turns[key] = _Turn(fence)
         try:
             yield
         finally:
-            del self._turns[key]
+            # A turn that has lost its lease may end after the next one has begun.
+            if self._turns.get(key) is turn:
+                del self._turns[key]
 
     async def drop(self, run: Run) -> None:
-        """Forget what the code of a run has called: the result is in the session by now.
+        """Delete the journals of a run; call this once the session has the results.
 
         Raises:
             LeaseLost, LedgerUnavailable: See `Ledger.commit`.
@@ -75,21 +77,21 @@ class Journals:
             await turn.open.pop().drop()
 
     def of_call(self, context: CallbackContext, call_id: str, stops: int) -> Journal | None:
-        """Return the journal of a stretch of a tool's code, None where no worker of ours runs it.
+        """Return the journal of one stretch of a tool's code; None outside of our workers.
 
         Args:
-            context: Of the tool call.
-            call_id: Its id.
+            context: The context of the tool call.
+            call_id: The id of the call.
             stops: How often the code has stopped before.
         """
         return self._open(context, _CALL, first_id(call_id), str(stops))
 
     def of_callback(self, context: CallbackContext, *what: str) -> Journal | None:
-        """Return the journal of one run of a callback, None where no worker of ours runs it.
+        """Return the journal of one run of a callback; None outside of our workers.
 
         Args:
-            context: Of the callback.
-            what: What tells this run of it from others; runs that are alike in it are counted,
+            context: The context of the callback.
+            what: Identifies this run of the callback; runs with the same identity are numbered
                 from the beginning of the turn.
         """
         turn = self._turns.get(_session_of(context))
@@ -99,7 +101,9 @@ class Journals:
         return self._open(context, *what, str(turn.counts[what]))
 
     async def said_again(self, context: CallbackContext) -> LlmResponse | None:
-        """Return what the model has said already, where a worker died in code it had called.
+        """Return the model's last response again if a worker died in code that it called.
+
+        Its calls get new ids, because the session already has the old ones.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -132,7 +136,7 @@ class Journals:
 
 
 def first_id(call_id: str) -> str:
-    """Return the id that the model's call had when it was made first."""
+    """Return the original id of a model's call that may have been repeated."""
     base, again, number = call_id.rpartition(_AGAIN)
     return base if again and number.isdecimal() else call_id
 
@@ -143,8 +147,8 @@ def _session_of(context: CallbackContext) -> _Session:
 
 
 def own_events(context: CallbackContext) -> list[Event]:
-    """Return what an agent has said in this invocation so far, at its own place in it."""
-    branch = context._invocation_context.branch  # noqa: SLF001 -- the branch is nowhere else
+    """Return the events of an agent in this invocation so far, in its own branch."""
+    branch = context._invocation_context.branch  # noqa: SLF001 -- ADK has no public access to the branch
     return [
         event
         for event in context.session.events
@@ -157,7 +161,7 @@ def own_events(context: CallbackContext) -> list[Event]:
 
 
 def _left_open(context: CallbackContext) -> Event | None:
-    """Return the last event of an agent, where it has calls and none of them has a result."""
+    """Return the last event of an agent if it has calls, all of them without a result."""
     own = own_events(context)
     if not own:
         return None
@@ -175,7 +179,7 @@ def _parts(event: Event | None) -> list[types.Part]:
 
 
 def said_anew(part: types.Part) -> types.Part:
-    """Return a part with a call of another id: the session has the old one already."""
+    """Return a part whose call has a new id, because the session already has the old id."""
     if part.function_call is None:
         return part
     old = part.function_call.id or ""

@@ -1,8 +1,8 @@
-"""Holds the functions of a workflow to what was approved.
+"""Checks that functions of a workflow run as approved.
 
-No plugin stands before a node that is a function, and it takes its arguments anew from the input
-and the session's state when it runs: a change of the state meanwhile changes the call. It then does
-not run, and puts its question again, as ADK does before it runs a node for the first time.
+No plugin runs before a function node. The node reads its arguments from the input and the session's
+state when it runs, so a change of the state after the approval changes the call. If it does, the
+node does not run, and asks again, as ADK does before it runs a node for the first time.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _run = FunctionNode._run_impl  # noqa: SLF001 -- the same
 
 @runtime_checkable
 class NodeGuard(Protocol):
-    """A plugin that knows what was approved."""
+    """A plugin that knows which nodes were approved."""
 
     def is_approved(self, context: Context) -> bool:
-        """Say whether a node was approved."""
+        """Return whether a node was approved."""
 
     def may_run(self, name: str, args: dict[str, Any], context: Context) -> bool:
-        """Take note that a node is about to run; say whether it may, or has to ask again."""
+        """Record that a node is about to run; return whether it may, or has to ask again."""
 
 
 class _OtherArguments(Exception):
-    """A node would run otherwise than it was approved.
+    """A node would run differently than it was approved.
 
     Args:
         args: Its arguments.

@@ -1,9 +1,9 @@
-"""The guard's part in code that is suspended inside of a tool call.
+"""How the guard treats code that is suspended inside of a tool call.
 
-Such a tool call comes to as many approvals as its code stops at calls that need one. Each approval
-stands for one stretch of the code: from the call that it is about to the next one, or to the end.
-So all that holds for the call of a tool holds for a stretch: it is started once, on one approval,
-and a stretch that was started and not seen to finish is in doubt.
+Such a tool call needs one approval for each call at which its code stops. Each approval covers one
+stretch of the code: from the call that it is about to the next stop, or to the end. The rules for a
+tool call also apply to a stretch: it is started once, on one approval, and a stretch that was
+started and not seen to finish is in doubt.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from signoff.worker.refusals import refusal
 from signoff.worker.suspended import CarriesCode, Resumption, Suspended, claimed
 
 _ASKS: Final = "signoff_asks"
-"""Where the result of a stretch of code keeps the question that it ended with."""
+"""The key in the result of a stretch of code for the question that it ended with."""
 
 
 def _carries_code(tool: BaseTool) -> bool:
-    """Say whether the calls of a tool can stop at a call inside: of its code, or of its agent."""
+    """Return whether a tool can stop at an inner call, made by its code or its agent."""
     return isinstance(tool, CarriesCode) or is_agent(tool)
 
 
 def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Suspended | None:
-    """Return where the code is that an approval is about, None where it is about the call itself.
+    """Return the location of the code that an approval is about; None for a call without code.
 
-    That such code is there, and stands at this very call, only its seal says: `CesTool` holds it
-    against the approval before anything is done.
+    Only the seal proves that this code exists and has stopped at this call: `CesTool` compares it
+    with the approval before it does anything.
     """
     if not _carries_code(tool):
         return None
@@ -54,7 +54,7 @@ def code_of(events: Sequence[Event], approval: Approval, tool: BaseTool) -> Susp
 
 
 async def set_aside(ledger: Ledger, tool: BaseTool, context: ToolContext) -> None:
-    """Put the snapshot of code that has just stopped into the ledger; the session gets its name.
+    """Store the snapshot of code that has just stopped in the ledger, and its name in the session.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
@@ -85,7 +85,7 @@ async def hand_over(
 
 
 def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
-    """Return what is kept of a call: its result, and of a stretch of code its question too."""
+    """Return what the ledger stores of a call: its result, and a stretch's next question."""
     if not _carries_code(tool):
         return result
     asked = asked_by(context)
@@ -97,7 +97,7 @@ def to_store(tool: BaseTool, result: object, context: ToolContext) -> object:
 
 
 def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str, Any]:
-    """Return the result that a call or a stretch of code came to, and ask again what it asked."""
+    """Return the stored result of a call or a stretch of code, and ask its question again."""
     result = json.loads(approval.result) if approval.result else {}
     if not isinstance(result, dict):
         return {"result": result}
@@ -106,11 +106,11 @@ def stored(approval: Approval, tool: BaseTool, context: ToolContext) -> dict[str
     told: dict[str, Any] = result["result"]
     if asked := result[_ASKS]:
         context.request_confirmation(hint=asked["hint"], payload=asked["payload"])
-        # For an agent ADK would write its result as words of the user.
+        # For an agent, ADK would write its result as a message of the user.
         context.actions.skip_summarization = not is_agent(tool)
     return told
 
 
 def asked_by(context: ToolContext) -> ToolConfirmation | None:
-    """Return the confirmation that a call has asked for."""
+    """Return the confirmation that a call has requested."""
     return context.actions.requested_tool_confirmations.get(context.function_call_id or "")

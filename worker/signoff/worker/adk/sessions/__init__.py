@@ -1,1 +1,1 @@
-"""Where ADK sessions are kept: SQLite, PostgreSQL, Redis."""
+"""The session services of ADK on SQLite, PostgreSQL and Redis."""

@@ -1,4 +1,4 @@
-"""ADK's session service over SQLAlchemy, for texts that PostgreSQL cannot keep."""
+"""ADK's session service on SQLAlchemy, for texts that PostgreSQL cannot store."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from google.adk.sessions.session import Session
 
 from signoff.worker.adk.sessions.texts import replaced
 
-POSTGRES: Final = "postgresql"
 _UNKEPT: Final = re.compile("[\x00\ud800-\udfff]")
 _CONNECTIONS: Final = 15
-"""As many as SQLAlchemy opens by default at the most; it would close ten of them after each use."""
+"""SQLAlchemy's default maximum; by default it would close ten of them after each use."""
 
 
 class TextSessionService(DatabaseSessionService):
-    """Keeps U+FFFD for each U+0000 and each lone surrogate in an event, and connections open.
+    """Replaces each U+0000 and each lone surrogate by U+FFFD, and keeps its connections open.
 
-    PostgreSQL has neither in its text and jsonb types (PostgreSQL manual, 8.14), and refuses the
-    whole event. The event itself is changed before it is stored.
+    PostgreSQL's text and jsonb types cannot store these characters (PostgreSQL manual, 8.14), and
+    PostgreSQL refuses the whole event. The event itself is changed before it is stored.
 
     Args:
         url: ``postgresql+asyncpg://…``.
@@ -31,6 +30,6 @@ class TextSessionService(DatabaseSessionService):
         super().__init__(url, pool_size=_CONNECTIONS, max_overflow=0)
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, without what PostgreSQL cannot keep."""
+        """Store an event, without characters that PostgreSQL cannot store."""
         replaced(event, _UNKEPT)
         return await super().append_event(session, event)

@@ -1,8 +1,7 @@
-"""A session service of ADK's on the ledger's Redis: the default.
+"""A session service for ADK on the ledger's Redis: the default.
 
-A worker reads a session once in a turn. From then on it knows what the session has, because it
-holds the session's lease, and every event that it appends is acknowledged by the store under the
-condition that nobody else has written meanwhile.
+A worker reads a session once in a turn. After that it knows the session's content: it holds the
+session's lease, and the store accepts each of its events only if nobody else has written meanwhile.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ _NOTHING: Final = States()
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of the session whose lease is held.
+    """The known content of the session whose lease is held.
 
     Attributes:
-        session: As it was read or written last, without its events; None where nothing is known.
-        texts: All its events.
-        events: The same for our own eyes, as far as they were asked for. ADK gets others: a tool
-            or a callback may change what it is given.
-        fresh: Whether it was read, and nobody but us has had time to write to it since.
+        session: The session as it was last read or written, without its events; None if unknown.
+        texts: All its events as JSON.
+        events: The parsed events for our own use, up to the last one that was needed. ADK gets its
+            own copies, because a tool or a callback may change them.
+        fresh: Whether it was just read, so that the next reading can use it.
     """
 
     session: StoredSession | None = None
@@ -69,11 +68,11 @@ class _Kept:
     fresh: bool = False
 
     def knows(self, name: Name) -> StoredSession | None:
-        """Return what is known of a session."""
+        """Return a session without its events; None if it is not the known one."""
         return self.session if self.session is not None and self.session.name == name else None
 
     def note_read(self, found: StoredSession | None) -> None:
-        """Take note of what a reading has brought."""
+        """Record the result of a reading."""
         known = self.session
         follows = (
             found is not None
@@ -87,11 +86,11 @@ class _Kept:
         self.session, self.fresh = found, True
 
     def note_event(self, after: StoredSession, delta: States) -> None:
-        """Take note of an event that the store has acknowledged.
+        """Record an event that the store has acknowledged.
 
         Args:
-            after: The session after it, with this event alone.
-            delta: What it has set in the states.
+            after: The session after the event, with only this event.
+            delta: The changes of the event to the states.
         """
         known = self.knows(after.name)
         if known is None or (known.made, len(self.texts)) != (after.made, after.first):
@@ -106,7 +105,7 @@ _held: ContextVar[_Kept | None] = ContextVar("signoff_held", default=None)
 
 @contextmanager
 def lease_held() -> Iterator[None]:
-    """Say that the caller holds the lease of the session that it uses while this lasts."""
+    """Declare that the caller holds the lease of its session inside the `with` block."""
     token = _held.set(_Kept())
     try:
         yield
@@ -117,11 +116,11 @@ def lease_held() -> Iterator[None]:
 async def opened(
     service: BaseSessionService, app_name: str, user_id: str, session_id: str
 ) -> Session:
-    """Return a session for reading, made where it is not there; nobody may change its events.
+    """Return a session for reading, created if it does not exist; its events must not be changed.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
-        Exception: Whatever the store raises, where it is not the ledger.
+        Exception: Any error of a store that is not the ledger.
     """
     if isinstance(service, LedgerSessionService):
         await service.open(app_name, user_id, session_id)
@@ -134,11 +133,11 @@ async def opened(
 async def latest(
     service: BaseSessionService, app_name: str, user_id: str, session_id: str
 ) -> Session | None:
-    """Return a session for reading; nobody may change its events.
+    """Return a session for reading; its events must not be changed.
 
     Raises:
         LedgerUnavailable: Redis cannot be reached.
-        Exception: Whatever the store raises, where it is not the ledger.
+        Exception: Any error of a store that is not the ledger.
     """
     if isinstance(service, LedgerSessionService):
         return await service.latest(app_name, user_id, session_id)
@@ -146,13 +145,13 @@ async def latest(
 
 
 class LedgerSessionService(BaseSessionService):
-    """Keeps sessions beside the approvals, until the last of their runs is archived.
+    """Stores sessions with the approvals, until the last of their runs is archived.
 
-    An event is appended in one round trip, and a session is read in one. Of what somebody else has
-    written since a session was read, appending says `StaleSessionError`, and stores nothing.
+    Appending an event takes one round trip, and so does reading a session. If somebody else has
+    written to a session since it was read, appending raises `StaleSessionError` and stores nothing.
 
     Args:
-        store: The ledger's.
+        store: The store of the ledger.
     """
 
     def __init__(self, store: Store) -> None:
@@ -160,7 +159,7 @@ class LedgerSessionService(BaseSessionService):
         self._locks: WeakValueDictionary[Name, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self, app_name: str, user_id: str, session_id: str) -> None:
-        """Read a session whose lease is held, and make it where it is not there.
+        """Read a session whose lease is held; create it if it does not exist.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -170,9 +169,10 @@ class LedgerSessionService(BaseSessionService):
             kept.note_read(await self._records.read_or_make(name, at=platform_time.get_time()))
 
     async def latest(self, app_name: str, user_id: str, session_id: str) -> Session | None:
-        """Return a session for reading: while its lease is held, without asking Redis again.
+        """Return a session for reading; while its lease is held, Redis is not asked again.
 
-        What it has follows from what the store has acknowledged. Nobody may change its events.
+        Its content is known from the events that the store has acknowledged. The events must not be
+        changed.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -201,7 +201,7 @@ class LedgerSessionService(BaseSessionService):
         """Create a session; see BaseSessionService.
 
         Raises:
-            AlreadyExistsError: There is one of this id.
+            AlreadyExistsError: There is a session with this id.
             LedgerUnavailable: Redis cannot be reached.
         """
         name = Name(app_name, user_id, session_id or str(uuid.uuid4()))
@@ -221,7 +221,7 @@ class LedgerSessionService(BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """Return a session of the caller's own; see BaseSessionService.
+        """Return a copy of a session that the caller may change; see BaseSessionService.
 
         Raises:
             LedgerUnavailable: Redis cannot be reached.
@@ -235,7 +235,7 @@ class LedgerSessionService(BaseSessionService):
             seen = Seen(known.made, len(kept.texts)) if known is not None else Seen()
             kept.note_read(await self._records.read(name, seen))
             known = kept.knows(name)
-        # Once: a second reading is made to see what has changed.
+        # Only once: a caller that reads again wants to see changes.
         kept.fresh = False
         return None if known is None else _session(known, _selected(kept.texts, config))
 
@@ -269,7 +269,7 @@ class LedgerSessionService(BaseSessionService):
         return _loaded(await self._records.user_state(app_name, user_id))
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Store an event, and put it into the session that is given; see BaseSessionService.
+        """Store an event, and add it to the given session; see BaseSessionService.
 
         Raises:
             SessionNotFoundError: The session was deleted.
@@ -285,7 +285,7 @@ class LedgerSessionService(BaseSessionService):
         name = Name(session.app_name, session.user_id, session.id)
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
-            mark = session._storage_update_marker  # noqa: SLF001 -- ADK's place for it
+            mark = session._storage_update_marker  # noqa: SLF001 -- ADK stores its version there
             last = session.events[-1].id if session.events else ""
             seen = _seen(mark) if mark else SeenAt(last, session.last_update_time)
             after = await self._records.append(
@@ -318,7 +318,7 @@ def _event(text: str) -> Event:
 
 
 class _ReadEvent(Event):
-    """An event that nobody changes: its calls and responses are looked for once."""
+    """An event that does not change: its calls and responses are collected once."""
 
     _calls: list[types.FunctionCall] | None = PrivateAttr(default=None)
     _responses: list[types.FunctionResponse] | None = PrivateAttr(default=None)
@@ -376,7 +376,7 @@ def _seen(mark: str) -> Seen:
 
 
 def _most(config: GetSessionConfig | None) -> int | None:
-    """Return how many events Redis has to give; all of them where they are chosen by time."""
+    """Return how many events to read from Redis; None for all, as needed to select by time."""
     return None if config is None or config.after_timestamp else config.num_recent_events
 
 

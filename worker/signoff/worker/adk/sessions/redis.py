@@ -1,11 +1,9 @@
-"""ADK's Redis session service, as long-lived as an approval may be."""
+"""ADK's Redis session service, for sessions that last as long as an approval may."""
 
 from __future__ import annotations
 
 import redis.asyncio
 from google.adk.integrations.redis import RedisSessionService, RedisSessionServiceConfig
-
-SCHEMES = ("redis://", "rediss://", "unix://")
 
 _CONNECTIONS = 64
 _PATIENCE = 20
@@ -14,14 +12,14 @@ _PATIENCE = 20
 class LastingRedisSessionService(RedisSessionService):
     """Keeps sessions until they are deleted, and lets many runs share few connections.
 
-    ADK's service forgets a session seven days after its last event: sooner than a person on
-    holiday answers. And its connections fail when all are in use; these wait.
+    ADK's service deletes a session seven days after its last event, which may be before a person on
+    holiday answers. It also fails if all of its connections are in use; this service waits.
 
     Args:
         url: ``redis://…``, ``rediss://…`` or ``unix://…``.
 
     Raises:
-        ValueError: It is not such a URL.
+        ValueError: The URL has another form.
     """
 
     def __init__(self, url: str) -> None:

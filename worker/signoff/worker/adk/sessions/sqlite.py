@@ -1,4 +1,4 @@
-"""ADK's SQLite session service, for more than a few sessions at once."""
+"""ADK's SQLite session service, for many sessions at the same time."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _CONNECTIONS = 8
 
 
 class PatientSqliteSessionService(SqliteSessionService):
-    """Writes one after the other, waits for other processes that write, and keeps connections.
+    """Serializes writes, waits for other processes that write, and keeps its connections.
 
-    ADK's service opens a connection for every operation, with a thread of its own; beyond some
-    thirty sessions at once they fail with "database is locked". Here the writers of a process queue
-    up, readers do not wait for them (write-ahead log), and a lock of another process is tried
-    again: a write that was turned away has left nothing behind.
+    ADK's service opens a connection with its own thread for every operation. With more than about
+    thirty concurrent sessions, operations fail with "database is locked". Here the writers of a
+    process queue up, and readers do not wait for them (write-ahead log). If another process holds
+    the lock, the operation is tried again: a refused write has changed nothing.
 
     Args:
-        path: The database file; its folder is made.
+        path: The database file; its folder is created.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=30)) as database:
-            # A property of the file: setting it once is enough.
+            # The file keeps this setting.
             database.execute("PRAGMA journal_mode=WAL")
         super().__init__(str(path))
         self._writing = asyncio.Lock()
@@ -44,8 +44,8 @@ class PatientSqliteSessionService(SqliteSessionService):
         self._idle: list[aiosqlite.Connection] = []
 
     def _is_migration_needed(self) -> bool:
-        # ADK's own leaves its connection open (google.adk.sessions.sqlite_session_service), which
-        # is a ResourceWarning from Python 3.13 on.
+        # ADK's method leaves its connection open (google.adk.sessions.sqlite_session_service),
+        # which causes a ResourceWarning since Python 3.13.
         with closing(sqlite3.connect(self._db_path)) as database:
             columns = [name for _, name, *_ in database.execute("PRAGMA table_info(events)")]
         return bool(columns) and "event_data" not in columns
@@ -70,10 +70,11 @@ class PatientSqliteSessionService(SqliteSessionService):
 
     @asynccontextmanager
     async def _get_db_connection(self) -> AsyncIterator[aiosqlite.Connection]:
-        """Lend a connection to one operation: the one that was used last, or another one.
+        """Lend a connection to one operation, preferably the one that was used last.
 
-        In the place of ADK's (google.adk.sessions.sqlite_session_service), which opens one each
-        time. One that an operation has failed on is closed, with all that was not committed.
+        This replaces ADK's method (google.adk.sessions.sqlite_session_service), which opens a
+        connection each time. If an operation fails, its connection is closed, which rolls back all
+        uncommitted changes.
         """
         async with self._slots:
             connection = self._idle.pop() if self._idle else await self._open()
@@ -86,9 +87,9 @@ class PatientSqliteSessionService(SqliteSessionService):
 
     async def _open(self) -> aiosqlite.Connection:
         async with super()._get_db_connection() as first:
-            del first  # it has made the tables
+            del first  # it has created the tables
         connection = aiosqlite.connect(self._db_connect_path, uri=self._db_connect_uri)
-        # A process that ends without closing it must not wait for its thread.
+        # A process that ends without closing the connection must not wait for its thread.
         connection._thread.daemon = True  # noqa: SLF001 -- as ADK does for databases in memory
         await connection
         connection.row_factory = aiosqlite.Row
@@ -107,6 +108,6 @@ async def _patiently(do: Callable[[], Awaitable[T]]) -> T:
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) and "busy" not in str(error):
                 raise
-        # Another process writes; there is no signal for its end.
+        # Another process is writing, and does not signal when it has finished.
         await asyncio.sleep(random.uniform(0.01, 0.1))  # noqa: S311 -- jitter
     return await do()

@@ -1,4 +1,4 @@
-"""Characters that a store of sessions cannot keep, replaced before an event is stored."""
+"""Replaces characters that a store of sessions cannot store, before an event is stored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pydantic import BaseModel
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
-"""Halves of characters: not text that can be written in UTF-8."""
+"""Halves of characters, which UTF-8 cannot encode."""
 
 
 def replaced(value: object, unkept: re.Pattern[str]) -> object:
-    """Return a value with U+FFFD in the place of these characters.
+    """Return a value with these characters replaced by U+FFFD.
 
-    Models are changed in place, all else is copied, so that what is approved, what the tool gets
-    and what the session shows are the same.
+    Models are changed in place, and other values are copied, so that the approved call, the tool's
+    arguments and the session agree.
     """
     match value:
         case str():
