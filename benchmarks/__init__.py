@@ -1,1 +1,1 @@
-"""The measurements of Signoff; see docs/explanation/performance.md."""
+"""The benchmarks of Signoff; see docs/explanation/performance.md."""

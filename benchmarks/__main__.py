@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: everything that is measured, in one run; `make bench` starts it."""
+"""``python -m benchmarks``: all measurements in one run; `make bench` starts it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from signoff.broker.server.embedded import EmbeddedRedis
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure.
+    """The size of a run.
 
     Attributes:
-        rounds: Of each side of a comparison, interleaved.
+        rounds: The rounds of each side of a comparison, interleaved.
         trips: Round trips in a round of a and b.
         runs: Runs in a round of c and d.
         hops: Single answers at rest.
         few: Pending approvals in the small pile.
         many: Pending approvals in the large pile.
-        decisions: Timed in each pile.
+        decisions: Timed decisions in each pile.
     """
 
     rounds: int = 7
@@ -57,7 +57,7 @@ async def measure(plan: Plan, *, fsync: str, folder: Path, console: Console) -> 
     async with AsyncExitStack() as stack:
         server = stack.enter_context(EmbeddedRedis(folder / "redis", fsync=fsync))
         fleet = await stack.enter_async_context(Fleet(folder))
-        # A database for each side: the queues of Signoff have the same names everywhere.
+        # A database for each side, because Signoff's queues have fixed names.
         bare_at, null_at, whole_at = (f"{server.url.rpartition('/')[0]}/{n}" for n in (1, 2, 3))
         bare = [await fleet.start("bare", bare_at) for _ in range(2)]
         null = [await fleet.start(role, null_at) for role in ("channels", "executor")]
@@ -109,7 +109,7 @@ async def _throughput(
 
 
 async def _piles(plan: Plan, results: Results, folder: Path, console: Console, fsync: str) -> None:
-    # Servers of their own: what is in memory is what was put there.
+    # Separate servers: their memory only has what the benchmark put there.
     async with AsyncExitStack() as stack:
         piles = []
         for name in ("few", "many"):
@@ -131,7 +131,7 @@ async def _piles(plan: Plan, results: Results, folder: Path, console: Console, f
 
 
 def main() -> None:
-    """Read the arguments, measure in a folder of its own, and take it away again."""
+    """Read the arguments, measure in a temporary folder, and remove it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument(
@@ -142,7 +142,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     quieten()
-    # The agents talk to the scripted model, whatever keys are about.
+    # The agents use the scripted model, whatever keys are set.
     os.environ.pop("GOOGLE_API_KEY", None)
     console = Console()
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Bare Celery, and Signoff without an agent: round trips a second, and one hop at rest."""
+"""Bare Celery, and Signoff without an agent: round trips per second, and one hop at rest."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from signoff.broker.ledger.store import Store
 from signoff.core.approvals.moves import Actor, Approve
 
 AT_ONCE = 32
-"""How many requests the benchmark opens or answers at the same time."""
+"""The number of requests that the benchmark opens or answers at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round came to: seconds by the clock, and of CPU in all processes together."""
+    """The result of a round: seconds on the clock, and CPU seconds of all processes together."""
 
     count: int
     seconds: float
@@ -33,17 +33,17 @@ class Round:
 
     @property
     def rate(self) -> float:
-        """Units a second."""
+        """Units per second."""
         return self.count / self.seconds
 
     @property
     def cpu_ms(self) -> float:
-        """Milliseconds of CPU for a unit."""
+        """Milliseconds of CPU per unit."""
         return 1000 * self.cpu / self.count
 
 
 class Meter:
-    """Adds up the CPU of the benchmark, of Redis and of the processes that are measured."""
+    """Adds up the CPU of the benchmark, of Redis and of the measured processes."""
 
     def __init__(self, children: list[Child], redis_pid: int | None) -> None:
         self._children = children
@@ -51,7 +51,7 @@ class Meter:
         self._others = [psutil.Process(one) for one in pids]
 
     def read(self) -> float:
-        """Return the seconds of CPU so far."""
+        """Return the CPU seconds so far."""
         own = [one.cpu_times() for one in self._others]
         return sum(child.cpu for child in self._children) + sum(
             one.user + one.system for one in own
@@ -59,12 +59,12 @@ class Meter:
 
 
 class BareChain:
-    """Three tasks in a chain of sends.
+    """Three tasks, each sent by the one before.
 
     Args:
         url: The broker.
-        children: The workers, in the role `bare`.
-        redis_pid: The server, whose CPU counts.
+        children: The workers in the role `bare`.
+        redis_pid: The Redis server, whose CPU counts.
     """
 
     def __init__(self, url: str, children: list[Child], redis_pid: int) -> None:
@@ -75,7 +75,7 @@ class BareChain:
             child.hear = lambda words: self._ends.put_nowait(int(words[2]))
 
     async def round(self, count: int) -> Round:
-        """Send so many chains, and wait for the last task of each."""
+        """Send this number of chains, and wait for the last task of each."""
         cpu, started = self._meter.read(), time.perf_counter()
         sending = asyncio.create_task(asyncio.to_thread(self._send_all, count))
         for _ in range(count):
@@ -85,7 +85,7 @@ class BareChain:
         return Round(count, seconds, self._meter.read() - cpu)
 
     async def hop(self) -> float:
-        """Return the milliseconds from the call that sends one task to the task's first line."""
+        """Return the milliseconds from the call that sends a task to the task's first line."""
         called = time.monotonic_ns()
         await asyncio.to_thread(self._send, LINKS[-1])
         return (await self._ends.get() - called) / 1e6
@@ -99,12 +99,12 @@ class BareChain:
 
 
 class TimedBell(CeleryBell):
-    """Remembers when it was first rung since it was last reset."""
+    """A bell that records the time of its first ring after a reset."""
 
     rang: int | None = None
 
     async def ring(self, stage: str) -> None:
-        """Ring, and note the time before."""
+        """Ring, and record the time before."""
         if self.rang is None:
             self.rang = time.monotonic_ns()
         await super().ring(stage)
@@ -112,7 +112,7 @@ class TimedBell(CeleryBell):
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Milliseconds until the resumed work started, by where the counting begins."""
+    """Milliseconds until the resumed work started, counted from different points."""
 
     from_call: float
     from_commit: float
@@ -142,11 +142,11 @@ class Client:
         self.channels.hear = lambda words: self.cards.put_nowait(words[1])
 
     async def approve(self, approval: str) -> None:
-        """Answer a card with yes."""
+        """Approve a card."""
         await self.decisions.take(approval, Approve(), Actor(MARA, "email"))
 
     async def answer_all(self, count: int, beside: Coroutine[Any, Any, object]) -> None:
-        """Approve so many cards as they come, while something else goes on beside."""
+        """Approve this number of cards as they arrive, concurrently with other work."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def one(approval: str) -> None:
@@ -159,18 +159,18 @@ class Client:
                 group.create_task(one(await self.cards.get()))
 
     async def quiet(self) -> None:
-        """Wait until no stage holds any work."""
+        """Wait until no stage has work."""
         while any((await self.ledger.backlog()).values()):  # noqa: ASYNC110 -- in other processes
             await asyncio.sleep(0.02)
 
 
 class NullTrip:
-    """Signoff's round trip to a channel that reaches nobody, without an agent.
+    """Signoff's round trip to a channel without recipients, without an agent.
 
     Args:
-        client: Opens and answers.
+        client: Opens pauses and answers cards.
         executor: The process in the role `executor`.
-        redis_pid: The server, whose CPU counts.
+        redis_pid: The Redis server, whose CPU counts.
     """
 
     def __init__(self, client: Client, executor: Child, redis_pid: int) -> None:
@@ -180,7 +180,7 @@ class NullTrip:
         executor.hear = lambda words: self._ends.put_nowait(int(words[2]))
 
     async def round(self, count: int) -> Round:
-        """Open so many pauses, approve each when its card is there, and wait for all the rest."""
+        """Open this number of pauses, approve each when its card arrives, and wait for the rest."""
         client = self._client
         slots = asyncio.Semaphore(AT_ONCE)
 
@@ -196,13 +196,13 @@ class NullTrip:
         await client.answer_all(count, open_all())
         for _ in range(count):
             await self._ends.get()
-        # The last word of the last run is committed after its resume began.
+        # The end of the last run is committed after its resume began.
         await client.quiet()
         seconds = time.perf_counter() - started
         return Round(count, seconds, self._meter.read() - cpu)
 
     async def idle(self) -> Idle:
-        """Return how long after one answer its run is resumed, when nothing else goes on."""
+        """Return the time from an answer to the resume of its run, without other load."""
         client = self._client
         opened = open_pause(await client.ledger.now())
         await client.ledger.commit(opened.change)

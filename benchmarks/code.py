@@ -1,15 +1,15 @@
-"""``python -m benchmarks.code``: the price of a pause in the middle of code, beside a plain call.
+"""``python -m benchmarks.code``: the cost of a pause inside code, compared with a plain call.
 
-One worker in one process, one run after the other, on a Redis and a session store of its own. Each
-side is the same refund by the same agent:
+One worker process does one run after the other, on its own Redis and session store. Each variant
+is the same refund by the same agent:
 
-- call: the model calls the tool, which asks nobody;
+- call: the model calls the tool, which needs no approval;
 - sandbox: the model calls code of CX Agent Studio, which calls the tool;
 - gate: the model calls the tool, which asks for a confirmation; somebody approves;
-- code: the code stops at the call, somebody approves, and it goes on.
+- code: the code stops at the call, somebody approves, and the code continues.
 
-Rounds are interleaved and each is compared with its neighbours. The bytes are what a run that waits
-has in Redis, and what its session has, as JSON; a run that does not wait has none of either.
+Rounds are interleaved and each is compared with its neighbours. The bytes are the size of a waiting
+run in Redis, and of its session as JSON; a run that does not wait has neither.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RUNS = ("approval:*", "run:*", "snapshot:*", "journal:*")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What a run that waits has: bytes in Redis, and in its session."""
+    """The size of a waiting run: bytes in Redis and in its session."""
 
     ledger: int
     snapshot: int
@@ -59,11 +59,11 @@ class Weight:
 
 
 class Shop:
-    """One worker, and somebody who approves.
+    """One worker and an approver.
 
     Args:
         ledger: The ledger.
-        folder: For the sessions.
+        folder: The folder for the sessions.
     """
 
     def __init__(self, ledger: Ledger, folder: Path) -> None:
@@ -74,7 +74,7 @@ class Shop:
         self.executor = Executor(ledger, AdkRuntime(self.apps, guard))
 
     async def round(self, side: str, count: int) -> float:
-        """Do so many runs, one after the other, and return the milliseconds of each."""
+        """Do this number of runs, one after the other, and return the milliseconds of each."""
         started = time.perf_counter()
         for _ in range(count):
             run = await self.begin(side)
@@ -85,13 +85,13 @@ class Shop:
         return (time.perf_counter() - started) * 1000 / count
 
     async def begin(self, side: str) -> Run:
-        """Submit a run, and take it to its pause or its end."""
+        """Submit a run, and work on it until its pause or its end."""
         run = await submit(self.decisions.ledger, APP, side, user=USER)
         await self.executor.drain(stages.run(APP))
         return await self.ledger.run(run.id)
 
     async def go_on(self, run: Run) -> Run:
-        """Approve what a run waits for, and take it to its end."""
+        """Approve the request of a run, and work on the run until its end."""
         for was in await self.ledger.approvals(run.waiting):
             card = Asked(person=MARA.id, channel="email", address=MARA.email)
             terms = Fallback(ask=(MARA.id,)).terms({})
@@ -102,7 +102,7 @@ class Shop:
         return await self.ledger.run(run.id)
 
     async def weigh(self, side: str) -> Weight:
-        """Return what a run of a side that waits has, and let it go on."""
+        """Return the size of a waiting run of a side, and let the run continue."""
         before = await self._bytes()
         run = await self.begin(side)
         after = await self._bytes()
@@ -160,7 +160,7 @@ async def measure(rounds: int, count: int, *, fsync: str, folder: Path, console:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.code", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

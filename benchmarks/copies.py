@@ -1,4 +1,4 @@
-"""Many approvals that wait, as copies of one: to make each anew would take minutes."""
+"""Many pending approvals as copies of one, because creating each would take minutes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from signoff.broker.ledger.store import to_us
 _BATCH = 200
 _ISO = "%Y-%m-%dT%H:%M:%S.%fZ"
 
+_BETWEEN = "\0"
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A change, and the parts of it in which copies differ: they are as long as the original.
+    """A change and its random parts; copies replace these with others of the same length.
 
     Attributes:
-        text: The change as the commit script reads it.
-        parts: By name, what is random in it: of the ids that keys are made of, and the mark.
-        opened_at: When the original was opened: each copy was a millisecond before the one before.
-            Without it all were at the same time, and an index has them all at one place.
+        text: The arguments of the commit script, joined by `_BETWEEN`, which JSON never contains.
+        parts: The random parts by name: those of the ids in keys, and the mark.
+        opened_at: When the original was opened. Each copy is a millisecond older than the copy
+            before it; without this, all copies would have the same place in an index.
     """
 
     text: str
@@ -31,11 +33,12 @@ class Template:
 
     @classmethod
     def of(cls, change: Change, *, opened_at: datetime | None = None, **parts: str) -> Template:
-        """Return the template of a change, given what is random in it besides its mark."""
-        return cls(change.to_json(), parts | {"mark": change.mark}, opened_at)
+        """Return the template of a change, given its random parts other than its mark."""
+        text = _BETWEEN.join(map(str, change.arguments(0)))
+        return cls(text, parts | {"mark": change.mark}, opened_at)
 
     async def put(self, ledger: Ledger, count: int) -> list[dict[str, str]]:
-        """Commit so many copies, and return the parts of each.
+        """Commit this number of copies, and return the parts of each.
 
         Raises:
             RuntimeError: The ledger refused one.
@@ -54,7 +57,7 @@ class Template:
                     at = was - timedelta(milliseconds=len(made) + 1)
                     copy = copy.replace(f"{was:{_ISO}}", f"{at:{_ISO}}")
                     copy = copy.replace(str(to_us(was)), str(to_us(at)))
-                calls.append((copy, 0))
+                calls.append(copy.split(_BETWEEN))
                 made.append(fresh)
             replies = await ledger.store.scripts("commit", calls)
             if any(reply[0] != "ok" for reply in replies):

@@ -1,4 +1,4 @@
-"""The processes that are measured: started, listened to, and stopped."""
+"""The measured processes: their start, output and stop."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ROOT = Path(__file__).parents[1]
 _PATIENCE = 60.0
 
 Hear = Callable[[list[str]], None]
-"""Takes the words of a line."""
+"""Takes the words of an output line."""
 
 
 class Child:
     """One process of `benchmarks.process`.
 
     Args:
-        process: As asyncio started it.
-        log: Where its standard error goes.
+        process: The asyncio process.
+        log: The file of its standard error.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
@@ -37,29 +37,29 @@ class Child:
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU that it has used."""
+        """The CPU seconds that it has used."""
         times = self._seen.cpu_times()
         return float(times.user + times.system)
 
     @property
     def complaint(self) -> str:
-        """The last line of what it wrote to its standard error."""
+        """The last line of its standard error."""
         lines = self._log.read_text(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it ended")
 
     @property
     def whole_cpu(self) -> float:
-        """Seconds of CPU that it has used with all processes that it has started."""
+        """The CPU seconds of the process and all processes that it has started."""
         return sum(self._of_all(lambda one: float(sum(one.cpu_times()[:4]))))
 
     @property
     def whole_memory(self) -> int:
-        """Bytes of memory that it and the processes that it has started share with no other."""
+        """The bytes of memory that only it and its child processes use."""
         return round(sum(self._of_all(lambda one: float(one.memory_full_info().uss))))
 
     def _of_all(self, read: Callable[[psutil.Process], float]) -> Iterator[float]:
         for one in (self._seen, *self._seen.children(recursive=True)):
-            # One that has ended meanwhile counts with its parent.
+            # A process that has ended meanwhile counts with its parent.
             with suppress(psutil.NoSuchProcess):
                 yield read(one)
 
@@ -70,10 +70,10 @@ class Child:
         self._process.stdin.write((" ".join(map(str, words)) + "\n").encode())
 
     async def ready(self) -> None:
-        """Wait until it takes work.
+        """Wait until it is ready for work.
 
         Raises:
-            RuntimeError: It ended, or did not come up.
+            RuntimeError: It ended, or was not ready in time.
         """
         waiting = asyncio.create_task(self._ready.wait())
         await asyncio.wait(
@@ -84,12 +84,12 @@ class Child:
             raise RuntimeError(f"It did not start:\n{self._log.read_text()[-2000:]}")
 
     async def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it as a power cut would."""
         self._process.kill()
         await self._process.wait()
 
     async def stop(self, patience: float) -> None:
-        """End it, by force after so many seconds, and do not return before it has ended."""
+        """Stop it, by force after this number of seconds, and wait for its end."""
         if self._process.returncode is None:
             self._process.terminate()
             try:
@@ -115,8 +115,8 @@ class Fleet:
     """All processes of a measurement.
 
     Args:
-        folder: For their logs.
-        patience: How many seconds each has to end.
+        folder: The folder for their logs.
+        patience: How many seconds each may take to stop.
     """
 
     def __init__(self, folder: Path, *, patience: float = 5) -> None:
@@ -139,10 +139,10 @@ class Fleet:
         """Start any process.
 
         Args:
-            name: Of its log.
+            name: The name of its log.
             command: The program and its arguments.
-            environment: Variables besides those of this process.
-            folder: Where it runs.
+            environment: Variables in addition to those of this process.
+            folder: Its working directory.
         """
         log = self._folder / f"{name}-{len(self._children)}.log"
         kept = {key: text for key, text in os.environ.items() if key != "GOOGLE_API_KEY"}

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.inbox``: the pages of the inbox with very many approvals waiting.
+"""``python -m benchmarks.inbox``: the pages of the inbox with very many pending approvals.
 
-In one process, on a Redis of its own: each page is fetched so many times from the gateway by ASGI,
-without a network in between, beside the empty list that a ledger with nothing in it has. Its bytes
-are those of the page itself; what a browser fetches once beside it is counted at the end.
+One process with its own Redis fetches each page repeatedly from the gateway by ASGI, without a
+network, and also the list of an empty ledger for comparison. The bytes are those of the page
+itself; files that a browser fetches once are counted at the end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PAGES = (
 
 
 class Visitors:
-    """People who look at the pages.
+    """Readers of the pages.
 
     Args:
         pile: The ledger.
@@ -65,10 +65,10 @@ class Visitors:
         self._app.include_router(make_inbox_router(decisions, _SETTINGS))
 
     async def fetch(self, person: Person, path: str, times: int) -> tuple[list[float], int]:
-        """Return the milliseconds of each fetch of a page, and its bytes.
+        """Return the milliseconds of each fetch of a page, and the page's bytes.
 
         Raises:
-            RuntimeError: There is no such page.
+            RuntimeError: The page does not exist.
         """
         sessions = Sessions(self._ledger, _SETTINGS)
         name = await sessions.begin(person.id, how=How.LOCAL, also=Change())
@@ -88,7 +88,7 @@ class Visitors:
         return took, size
 
     async def beside(self) -> int:
-        """Return the bytes of what a browser fetches once beside the pages, unpacked."""
+        """Return the uncompressed bytes of the files that a browser fetches once."""
         return sum([(await self.fetch(MARA, f"/{name}", 1))[1] for name in ASSETS])
 
 
@@ -131,7 +131,7 @@ async def measure(many: int, times: int, *, fsync: str, folder: Path, console: C
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inbox", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

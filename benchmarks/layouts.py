@@ -1,8 +1,8 @@
-"""``python -m benchmarks.layouts``: what hostile mails of one MiB cost, and how that grows.
+"""``python -m benchmarks.layouts``: the cost of hostile mails of one MiB, and its growth.
 
-Each layout is read at a tenth of its size and at all of it, each in a process of its own, as the
-intake and `signoff mail explain` read it: the parser, then the words. What counts is the ratio:
-ten times the text should cost about ten times as much, or less where it is cut.
+Each layout is read at a tenth of its size and at its full size, in separate processes, as the
+intake and `signoff mail explain` read it: first the parser, then the text. The ratio is important:
+ten times the text should cost about ten times as much, or less if it is cut.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _nested(opening: str, closing: str, size: int) -> str:
 
 
 def _boundaries(size: int) -> bytes:
-    """Return parts in parts in parts."""
+    """Return nested parts."""
     depth = size // 120
     heads = (
         f'Content-Type: multipart/mixed; boundary="b{at}"\r\n\r\n--b{at}\r\n' for at in range(depth)
@@ -147,15 +147,15 @@ LAYOUTS: Final[dict[str, Callable[[int], bytes]]] = {
     ),
     "a bare text": lambda size: mail_of_text(_fill("yes ", size).encode()),
 }
-"""By name: makes a message of about so many bytes."""
+"""By name: a function that makes a message of about this number of bytes."""
 
 
 class Cost(NamedTuple):
-    """What reading one message cost.
+    """The cost of reading one message.
 
     Attributes:
-        seconds: Of the processor.
-        mebibytes: How much more memory the process needed at its peak.
+        seconds: The CPU seconds.
+        mebibytes: The increase of the process's peak memory.
     """
 
     seconds: float
@@ -182,7 +182,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="layouts; all without one")
     names = parser.parse_args().names or list(LAYOUTS)
-    # The lexicon is read once, by the parent of all.
+    # The parent reads the lexicon once for all processes.
     cost(
         plain("Nobody reads this as an answer, so it is looked up in every language: はい 네 同意")
     )

@@ -1,9 +1,9 @@
-"""``python -m benchmarks.light``: what processes and commands cost at rest.
+"""``python -m benchmarks.light``: the cost of processes and commands at rest.
 
-Everything runs as users run it, `signoff` in a process of its own, with its bytecode written, on a
-Redis of its own. Figures are seconds of CPU (user and system, with the processes that a command
-starts itself), as medians with the least and as parts of the aim, and the resident memory of a
-process; time on the clock is told where people wait for it.
+Everything runs as users run it: `signoff` in its own process with compiled bytecode, on a separate
+Redis. The report has the CPU seconds (user and system, including child processes of a command) as
+medians with the minimum and the share of the aim, and the resident memory of each process. It
+also has the time on the clock for commands that people wait for.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _COMMANDS = (
     ("audit verify", 0.25),
     ("config check", 0.25),
 )
-"""What people and scripts call often, each with its aim in seconds of CPU."""
+"""Frequent commands of people and scripts, each with its aim in CPU seconds."""
 
 _LARGE = (("doctor", 3.0), ("policy diff", 3.0), ("queue list", 1.0), ("approvals list", 1.0))
-"""What is called where much waits, each with its aim in seconds on the clock."""
+"""Commands on large ledgers, each with its aim in seconds on the clock."""
 
 _PROCESSES = (("gateway", 80), ("channels", 80), ("worker", 0))
-"""The processes, each with its aim in MiB; 0 is without one: the framework alone needs more."""
+"""The processes with their aims in MiB; 0 means no aim, as the framework alone needs more."""
 
 _READY = 2.0
 _IDLE = 0.5
-"""Seconds of CPU a minute of all processes with Redis."""
+"""The aim for the CPU seconds per minute of all processes and Redis."""
 
 _SETTINGS = """\
 [agents]
@@ -86,11 +86,11 @@ _PERSON = '[[people]]\nid = "{0}"\nname = "{1}"\nemail = "{0}@example.com"\n'
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to measure.
+    """The size of a run.
 
     Attributes:
-        waiting: Approvals at scale.
-        people: People at scale.
+        waiting: Pending approvals in the large ledger.
+        people: People in the large ledger.
         times: How often each command is called.
         idle: Seconds without work.
     """
@@ -106,11 +106,11 @@ QUICK = Plan(waiting=50, people=10, times=1, idle=1.0)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a command has cost.
+    """The cost of a command.
 
     Attributes:
-        cpu: Seconds of CPU.
-        seconds: On the clock.
+        cpu: CPU seconds.
+        seconds: Seconds on the clock.
     """
 
     cpu: float
@@ -121,21 +121,21 @@ def call(file: Path, words: Sequence[str]) -> Cost:
     """Call `signoff` once.
 
     Raises:
-        RuntimeError: It has ended in a way that is neither good nor a finding.
+        RuntimeError: The exit code is neither success nor a finding.
     """
     started = time.perf_counter()
     arguments = [sys.executable, "-m", "signoff.cli", "--config", str(file), *words]
     quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     process = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=quiet)
     _, status, used = os.wait4(process, 0)
-    # 1 is a finding of `doctor`: nothing runs, and there is no mail server.
+    # 1 is a finding of `doctor`: no process runs, and there is no mail server.
     if os.waitstatus_to_exitcode(status) not in {0, 1}:
         raise RuntimeError(f"signoff {' '.join(words)} has failed.")
     return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - started)
 
 
 def commands(file: Path, approval: str, times: int) -> Table:
-    """Return what the commands cost that are called often."""
+    """Return the costs of the frequent commands."""
     table = _table("commands", "CPU s", "least", "aim", "of it", "")
     for line, aim in _COMMANDS:
         words = line.format(approval=approval).split()
@@ -147,7 +147,7 @@ def commands(file: Path, approval: str, times: int) -> Table:
 
 
 def at_scale(file: Path, waiting: int, people: int, times: int) -> Table:
-    """Return what the commands cost where much waits."""
+    """Return the costs of commands on a large ledger."""
     table = _table(f"{waiting:,} wait, {people:,} people", "seconds", "aim", "", "CPU s")
     for line, aim in _LARGE:
         costs = [call(file, line.split()) for _ in range(times)]
@@ -158,7 +158,7 @@ def at_scale(file: Path, waiting: int, people: int, times: int) -> Table:
 
 
 async def processes(file: Path, redis: int, idle: float) -> tuple[Table, Table]:
-    """Return what the processes need until they are ready, and while there is nothing to do."""
+    """Return the costs of the processes until they are ready, and while they are idle."""
     table = _table("processes", "CPU s to ready", "aim", "", "MiB", "aim", "")
     seen = {"redis": psutil.Process(redis)}
     async with Supervisor() as supervisor:
@@ -167,7 +167,7 @@ async def processes(file: Path, redis: int, idle: float) -> tuple[Table, Table]:
             await supervisor.ready(within=120)
             seen[kind] = psutil.Process(child.pid)
         ready = {kind: _cpu(one) for kind, one in seen.items()}
-        # What runs once after the start is no idling.
+        # Work after the start does not count as idling.
         await asyncio.sleep(min(idle, 15))
         before = {kind: _cpu(one) for kind, one in seen.items()}
         await asyncio.sleep(idle)
@@ -185,7 +185,7 @@ async def processes(file: Path, redis: int, idle: float) -> tuple[Table, Table]:
 
 
 def _cpu(process: psutil.Process) -> float:
-    """Return the seconds of CPU of a process and those that it has started."""
+    """Return the CPU seconds of a process and its child processes."""
     all_of_it = [process, *process.children(recursive=True)]
     return sum(float(sum(one.cpu_times()[:2])) for one in all_of_it)
 
@@ -198,7 +198,7 @@ def _table(first: str, *more: str) -> Table:
 
 
 def _name(words: Sequence[str]) -> str:
-    """Return a command without what it is called with."""
+    """Return a command without its arguments."""
     return " ".join(words[:2])
 
 
@@ -235,14 +235,14 @@ async def measure(plan: Plan, *, fsync: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.light", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--waiting", type=int, default=Plan.waiting, help="approvals at scale")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="everysec")
     given = parser.parse_args()
     quieten()
-    # As a package that was installed has it, whatever this shell says.
+    # As in an installed package, whatever this shell has set.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for folder in signoff.__path__:
         compileall.compile_dir(folder, quiet=1)

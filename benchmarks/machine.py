@@ -1,4 +1,4 @@
-"""What the machine is: without it a measurement means nothing."""
+"""A description of the machine, because results without it mean nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signoff.broker.ledger.ledger import Ledger
 
 
 async def describe(ledger: Ledger, fsync: str) -> list[tuple[str, str]]:
-    """Return names and values, for the head of the report."""
+    """Return names and values for the head of the report."""
     info = await ledger.store.client.info("server")
     return [
         *hardware(),
@@ -26,7 +26,7 @@ async def describe(ledger: Ledger, fsync: str) -> list[tuple[str, str]]:
 
 
 def hardware() -> list[tuple[str, str]]:
-    """Return the same for what depends on no server."""
+    """Return those values that do not depend on a server."""
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     return [
         ("CPU", f"{_cpu()}, {psutil.cpu_count()} cores"),

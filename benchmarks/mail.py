@@ -1,13 +1,13 @@
-"""``python -m benchmarks.mail``: what an answer by mail costs, beside a decision without one.
+"""``python -m benchmarks.mail``: the cost of an answer by mail, compared with a plain decision.
 
-In one process with its readers, on a Redis of its own; each side does the same answers:
+In one process with its readers, on a separate Redis; each side handles the same answers:
 
-- decide: `Decisions.take`, one after the other: what the ledger alone can do;
-- read: mails stored, read in the readers, and decided, with nothing proven about their authors;
-- proven: the same with signatures (RSA, 2048 bits) verified beside it, the DNS answering at once;
-- bombs: as read, with mails of 1 MiB among them; only the others are counted.
+- decide: `Decisions.take`, one after the other: the limit of the ledger alone;
+- read: mails are stored, read in the readers, and decided, without proof of their authors;
+- proven: the same, and signatures (RSA, 2048 bits) are verified; the DNS answers immediately;
+- bombs: like read, with mails of 1 MiB among them; only the others are counted.
 
-Rounds are interleaved and each is compared with its neighbours, so that what else the machine does
+Rounds are interleaved and each is compared with its neighbours, so that other load on the machine
 slows all sides.
 """
 
@@ -56,26 +56,26 @@ MAILBOX = "approvals@signoff.example"
 SIDES = ("decide", "read", "proven", "bombs")
 
 _EVERY = 20
-"""Among so many answers there is one bomb."""
+"""One of this number of answers is a bomb."""
 
 _BOMBS = (b"On " + b"a " * (LARGEST_MAIL // 2), b"\n" * LARGEST_MAIL, b"> " * (LARGEST_MAIL // 2))
 
 
 class Published(Txt):
-    """The DNS of the author's domain, without a network."""
+    """The DNS of the author's domain without a network."""
 
     def __init__(self, records: dict[str, str]) -> None:
         super().__init__()
         self._records = records
 
     async def records(self, name: str) -> tuple[bytes, ...] | None:
-        """Return what is published under a name."""
+        """Return the records of a name."""
         found = self._records.get(name)
         return () if found is None else (found.encode(),)
 
 
 class Author:
-    """Writes answers and signs them, as the mail server of the person would."""
+    """Writes and signs answers as the mail server of the person does."""
 
     def __init__(self) -> None:
         key = rsa.generate_private_key(65537, 2048)
@@ -94,7 +94,7 @@ class Author:
         }
 
     def answer(self, approval: str, token: str, *, date: str, signed: bool) -> bytes:
-        """Return a yes above a quoted card."""
+        """Return an approval above a quoted card."""
         mail = EmailMessage()
         mail["From"] = MARA.email
         mail["To"] = self.address(token)
@@ -119,7 +119,7 @@ class Author:
 
     @staticmethod
     def address(token: str) -> str:
-        """Return where an answer goes."""
+        """Return the address for an answer."""
         local, _, domain = MAILBOX.partition("@")
         return f"{local}+{token}@{domain}"
 
@@ -145,10 +145,10 @@ class Office:
             await one.close()
 
     async def round(self, side: str, count: int) -> float:
-        """Answer so many requests in one of the ways, and return how many a second.
+        """Answer this number of requests in one of the ways, and return the rate per second.
 
         Raises:
-            RuntimeError: One was not approved.
+            RuntimeError: A request was not approved.
         """
         opened = [await self._open() for _ in range(count)]
         if side == "decide":
@@ -167,7 +167,7 @@ class Office:
         return time.perf_counter() - started
 
     async def _answer(self, side: str, opened: Sequence[tuple[str, str]]) -> float:
-        """Store the answers and drain the intake; return the seconds to the last decision."""
+        """Store the answers and run the intake; return the seconds until the last decision."""
         proven = side == "proven"
         date = format_datetime(await self.ledger.now())
         for place, (approval, token) in enumerate(opened):
@@ -189,7 +189,7 @@ class Office:
         return max(((end - started).total_seconds() for end in ends), default=1e-9)
 
     async def _open(self) -> tuple[str, str]:
-        """Open a request, as asked by mail; return its id and its token."""
+        """Open a request as if asked by mail; return its id and its token."""
         now = await self.ledger.now()
         opened = open_pause(now, route=False)
         within = timedelta(hours=4)
@@ -226,7 +226,7 @@ async def measure(rounds: int, count: int, *, fsync: str, folder: Path, console:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mail", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

@@ -1,4 +1,4 @@
-"""ADK's Runner alone, as its documentation uses it: to the pause, answer, to the end."""
+"""ADK's Runner alone, as its documentation shows: until the pause, the answer, the end."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Naked:
     """The same agent without Signoff.
 
     Args:
-        sessions: A file for ADK's own SQLite store, as it comes, or the URL of a Redis: then the
-            sessions are kept as Signoff keeps them.
+        sessions: A file for ADK's own SQLite store with its defaults, or the URL of a Redis that
+            keeps the sessions as Signoff does.
         folder: The folder of the agents.
         delay: The seconds that the model takes.
     """
@@ -48,7 +48,7 @@ class Naked:
         self._runner = Runner(app=app, app_name=APP, session_service=self._sessions)
 
     async def measure(self, count: int, at_once: int) -> float:
-        """Do so many runs, so many of them at once, and return the seconds it took."""
+        """Do this number of runs, `at_once` of them concurrently, and return the seconds."""
         slots = asyncio.Semaphore(at_once)
 
         async def one() -> None:
@@ -71,7 +71,7 @@ class Naked:
             raise RuntimeError("The agent did not go on after its answer.")
 
     async def _say(self, session: str, part: types.Part) -> list[str]:
-        """Say something, drain the turn, and return the ids of the confirmations it asks for."""
+        """Send a message, drain the turn, and return the ids of its confirmation requests."""
         asked = []
         async for event in self._runner.run_async(
             user_id=USER,
@@ -85,7 +85,7 @@ class Naked:
 
 
 def let_think(agent: BaseAgent | BaseNode | None, delay: float) -> None:
-    """Let the scripted model of an agent take so many seconds for each answer."""
+    """Let the scripted model of an agent take this number of seconds for each answer."""
     model = getattr(agent, "model", None)
     if isinstance(model, ScriptedModel):
         model.delay = delay

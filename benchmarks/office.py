@@ -1,4 +1,4 @@
-"""Who is asked about what in the benchmark, and the pauses that it opens itself."""
+"""The people and policies of the benchmarks, and the pauses that they open themselves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HINT = "Please approve or reject the tool call reimburse() by responding with a 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run that has paused, its approval, and the commit that makes it so."""
+    """A paused run, its approval, and the commit that creates them."""
 
     run: Run
     approval: Approval
@@ -49,11 +49,11 @@ class Opened:
 
 
 def open_pause(now: datetime, *, route: bool = True) -> Opened:
-    """Return what a worker commits when a run comes to a pause.
+    """Return the commit of a worker whose run pauses.
 
     Args:
-        now: The present.
-        route: Whether the approval is put to the router.
+        now: The current time.
+        route: Whether the approval goes to the router.
     """
     submitted = Run(
         id=f"run_{secrets.token_hex(8)}",
@@ -78,7 +78,7 @@ def open_pause(now: datetime, *, route: bool = True) -> Opened:
         name="reimburse",
         args={"amount": 2500.0, "purpose": "the conference"},
     )
-    # No agent runs, so no tool does: of this kind nobody expects a result.
+    # No agent and no tool runs: for this kind, no result is expected.
     approval, events = Approval.open(
         origin, call, kind=Kind.LONG_RUNNING, hint=HINT, template=None, now=now
     )

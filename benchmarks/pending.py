@@ -1,4 +1,4 @@
-"""What a pending approval costs: bytes of Redis, and time to decide one among many."""
+"""The cost of a pending approval: bytes of Redis, and the time to decide one among many."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Size:
     """Bytes of Redis for one pending approval.
 
     Attributes:
-        whole: As INFO memory grew, divided by the number of approvals.
-        payload: Arguments, hint and message, as they were given.
-        parts: MEMORY USAGE by kind of key, of one approval; the rest of `whole` is dictionaries.
+        whole: The growth of INFO memory, divided by the number of approvals.
+        payload: Arguments, hint and message.
+        parts: MEMORY USAGE of one approval by kind of key; the rest of `whole` is dictionaries.
     """
 
     whole: float
@@ -46,16 +46,16 @@ class Size:
 
     @property
     def beyond(self) -> float:
-        """What is there besides the payload."""
+        """The bytes in addition to the payload."""
         return self.whole - self.payload
 
 
 @dataclass(slots=True)
 class Pile:
-    """A ledger with many approvals that wait.
+    """A ledger with many pending approvals.
 
     Attributes:
-        url: A Redis with nothing else in it.
+        url: A Redis that is used for nothing else.
     """
 
     url: str
@@ -68,7 +68,7 @@ class Pile:
         self.decisions = Decisions(self.ledger, DIRECTORY)
 
     async def grow(self, count: int) -> None:
-        """Put in copies of one routed and delivered approval until so many wait."""
+        """Add copies of one routed and delivered approval until this number is pending."""
         original = open_pause(await self.ledger.now(), route=False)
         change = _delivered(original)
         template = Template.of(
@@ -87,7 +87,7 @@ class Pile:
         self.ids += [f"ap_{one['approval']}" for one in made]
 
     async def grow_ended(self, count: int) -> None:
-        """Put in copies of one approval that was rejected, with its run."""
+        """Add copies of one rejected approval with its run."""
         original = open_pause(await self.ledger.now(), route=False)
         at, approval = original.approval.opened_at, original.approval
         asked = Asked(person=MARA.id, channel=EMAIL, address=MARA.email)
@@ -106,7 +106,7 @@ class Pile:
         await template.put(self.ledger, count)
 
     async def grow_by_the_stages(self, count: int) -> None:
-        """Open so many, and let the stages themselves route and deliver them."""
+        """Open this number, and let the stages route and deliver them."""
         now = await self.ledger.now()
         opened = [open_pause(now) for _ in range(count)]
         await self.ledger.commit_all([one.change for one in opened])
@@ -116,14 +116,14 @@ class Pile:
         self.ids += [one.approval.id for one in opened]
 
     async def used(self) -> int:
-        """Return the bytes that Redis has allocated, without those of its log and its clients."""
+        """Return the bytes that Redis has allocated, without its log and its clients."""
         await self._ask("MEMORY", "PURGE")
         info = await self.ledger.store.client.info("memory")
         aside = ("mem_clients_normal", "mem_aof_buffer", "mem_replication_backlog")
         return int(info["used_memory"]) - sum(int(info[name]) for name in aside)
 
     async def decide(self) -> float:
-        """Approve one of them, and return the milliseconds; another one takes its place."""
+        """Approve one and return the milliseconds; a new approval replaces it."""
         place = random.randrange(len(self.ids))
         chosen = self.ids[place]
         self.ids[place] = self.ids[-1]
@@ -147,7 +147,7 @@ class Pile:
             found[kind if kind in found else "other"] += int(usage) / len(self.ids)
         return found
 
-    async def _ask(self, *command: str) -> Any:  # noqa: ANN401 -- as Redis replies
+    async def _ask(self, *command: str) -> Any:  # noqa: ANN401 -- the type of Redis's replies
         client: Any = self.ledger.store.client
         return await client.execute_command(*command)
 
@@ -157,14 +157,14 @@ class Pile:
 
 
 def payload_bytes() -> int:
-    """Return the bytes of what was given: arguments, hint and message."""
+    """Return the bytes of the arguments, hint and message."""
     one = open_pause(datetime.now(UTC), route=False)
     texts = (json.dumps(one.approval.call.args), one.approval.hint, one.run.message)
     return sum(len(text.encode()) for text in texts)
 
 
 def _delivered(opened: Opened) -> Change:
-    """Return one commit that leaves behind what opening, routing and delivering leave behind."""
+    """Return one commit with the result of opening, routing and delivering."""
     now = opened.approval.opened_at
     change = Change(writes=opened.change.writes[:1], audit=list(opened.change.audit))
     choice = choose(POLICIES, DEFAULT, DIRECTORY, opened.approval.facts, now=now)

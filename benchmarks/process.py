@@ -1,7 +1,7 @@
-"""What runs in the processes that are measured: ``python -m benchmarks.process ROLE REDIS_URL``.
+"""The measured processes: ``python -m benchmarks.process ROLE REDIS_URL``.
 
-They tell the benchmark what happens by lines on standard output: a pipe costs microseconds, where
-a second connection to Redis would be measured with the rest.
+They report events to the benchmark by lines on standard output: a pipe costs microseconds, but a
+second connection to Redis would distort the measurement.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from signoff.channels import tasks as channel_tasks
 from signoff.channels.pipeline.deliver import Delivery
 from signoff.channels.pipeline.outbox import drain
 from signoff.channels.pipeline.route import Router
+from signoff.cli.composition.process import collect_less
 from signoff.core.approvals.approval import Approval
 from signoff.core.approvals.run import Run
 from signoff.worker import tasks as worker_tasks
@@ -40,19 +41,25 @@ from signoff.worker.executor import Executor
 from signoff.worker.port import Fence, Runtime, Turn
 
 THREADS = 8
-"""Of each process, in every comparison."""
+"""The threads of each process, in every comparison."""
 
 LINKS = ("bench.one", "bench.two", "bench.three")
-"""The tasks of the bare chain; each has a queue of its own, as the stages of Signoff have."""
+"""The tasks of the bare chain; each has its own queue, like the stages of Signoff."""
 
 
 def tell(*words: object) -> None:
-    """Say something to the benchmark: one line, in one write."""
+    """Report an event to the benchmark: one line, in one write."""
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
-def consume(app: Celery, queue_names: Sequence[str]) -> None:
-    """Work on queues until told to stop, as `signoff worker` does: in threads, without gossip."""
+def _ready() -> None:
+    """Report that a process of Signoff is ready, after what all of them do then."""
+    collect_less()
+    tell("ready")
+
+
+def consume(app: Celery, queue_names: Sequence[str], *, ready: Callable[[], None] = _ready) -> None:
+    """Work on queues until a stop, as `signoff worker` does: in threads, without gossip."""
     app.conf.task_queues = queues([name.removeprefix("signoff.") for name in queue_names])
     worker = _Consumer(
         app=app,
@@ -63,7 +70,7 @@ def consume(app: Celery, queue_names: Sequence[str]) -> None:
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
-        ready_callback=lambda _: tell("ready"),
+        ready_callback=lambda _: ready(),
     )
     worker.start()
 
@@ -77,9 +84,9 @@ class _Consumer(Worker):
 
 
 def bare(url: str) -> None:
-    """Three tasks in a chain of sends, without anything else."""
+    """Run three tasks, each sent by the one before, and nothing else."""
     app = make_celery(url, name="bare")
-    # Signoff's own consumer takes doorbells alone, and these tasks are none.
+    # Signoff's own consumer accepts only doorbells, and these tasks are not doorbells.
     app.conf.worker_consumer = "celery.worker.consumer:Consumer"
 
     def link(place: int) -> Callable[[str], None]:
@@ -93,40 +100,40 @@ def bare(url: str) -> None:
 
     for place, name in enumerate(LINKS):
         app.task(name=name)(link(place))
-    consume(app, LINKS)
+    consume(app, LINKS, ready=lambda: tell("ready"))
 
 
 # -- Signoff without an agent ----------------------------------------------------------------------
 
 
 class NullRuntime:
-    """Resumes by doing nothing, and says when it was called."""
+    """Resumes runs without doing anything, and reports when it was called."""
 
     async def start(self, run: Run, fence: Fence) -> Turn:
         """Never called: the benchmark opens the pauses itself."""
         raise NotImplementedError
 
     async def resume(self, run: Run, approvals: Sequence[Approval], fence: Fence) -> Turn:
-        """Tell the time and end the run."""
+        """Report the time and end the run."""
         del approvals, fence
         tell("end", run.id, time.monotonic_ns())
         return Turn(text="done")
 
     async def resumes_each(self, run: Run, approvals: Sequence[Approval]) -> bool:
-        """Never asked: the runs of the benchmark wait for one approval."""
+        """Never called: the runs of the benchmark wait for one approval."""
         del run, approvals
         return False
 
 
 def executor(url: str) -> None:
-    """The worker of Signoff around a runtime that does nothing."""
+    """The worker of Signoff with a runtime that does nothing."""
     app, ledger = _parts(url)
     _work(app, ledger, NullRuntime(), [APP])
 
 
 def channels(url: str) -> None:
-    """The stages `route` and `deliver.email`, the latter into a channel that reaches nobody."""
-    # Here and not above: `signoff.testing` has the agent framework in memory.
+    """The stages `route` and `deliver.email`; the latter into a channel without recipients."""
+    # Imported here, because `signoff.testing` imports the agent framework.
     from signoff.testing import FakeChannel  # noqa: PLC0415
 
     app, ledger = _parts(url)
@@ -138,12 +145,13 @@ def channels(url: str) -> None:
     async def work(items: Sequence[Item]) -> None:
         await delivery.work(items)
         channel.delivered.clear()
-        # After the commit, as a person would: nobody answers a mail in the millisecond it leaves.
+        # After the commit: a person does not answer a mail within a millisecond.
         for item in items:
             if isinstance(item.work, SendCard):
                 tell("card", item.work.approval)
 
     loop = LoopThread()
+    router.hand_to({stage: work})
     channel_tasks.register(
         app, loop, {stages.ROUTE: router.drain, stage: lambda: drain(ledger, stage, work)}
     )
@@ -152,7 +160,7 @@ def channels(url: str) -> None:
 
 
 def timers(url: str, lease: str) -> None:
-    """The timers of `signoff channels`, and its stage `route`; they begin at a line of input."""
+    """The timers of `signoff channels` and its stage `route`; an input line starts them."""
     app, ledger = _parts(url)
     router = Router(ledger, policies=ESCALATING, fallback=DEFAULT, directory=DIRECTORY)
     loop = LoopThread()
@@ -172,7 +180,7 @@ def timers(url: str, lease: str) -> None:
 
 
 def agents(url: str, folder: str, slots: str, delay: str) -> None:
-    """The worker of Signoff with real agents, put together as `signoff worker` does it."""
+    """The worker of Signoff with real agents, built as `signoff worker` builds it."""
     from benchmarks.naked import let_think  # noqa: PLC0415
     from signoff.worker.adk.apps import Apps, session_service  # noqa: PLC0415
     from signoff.worker.adk.guard.guard import GuardPlugin  # noqa: PLC0415
@@ -187,7 +195,7 @@ def agents(url: str, folder: str, slots: str, delay: str) -> None:
 
 
 def naked(sessions: str, folder: str, delay: str) -> None:
-    """ADK's Runner alone: reads ``count at_once`` lines, and tells how long each took."""
+    """ADK's Runner alone: reads ``count at_once`` lines, and reports the time of each."""
     from benchmarks.naked import Naked  # noqa: PLC0415
 
     runner = Naked(sessions, Path(folder), float(delay))
@@ -217,7 +225,7 @@ ROLES: dict[str, Callable[..., None]] = {
 
 
 def quieten() -> None:
-    """Make every side as silent as `celery worker` is by default."""
+    """Set every side to the log level that `celery worker` has by default."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
@@ -226,7 +234,7 @@ def quieten() -> None:
 
 
 def main() -> None:
-    """Run one role until told to stop."""
+    """Run one role until a stop."""
     quieten()
     role, *arguments = sys.argv[1:]
     call: Callable[..., Any] = ROLES[role]

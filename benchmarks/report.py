@@ -1,4 +1,4 @@
-"""The report: every number with its unit, every ratio beside its aim."""
+"""The report: every number with its unit, every ratio with its aim."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from benchmarks.process import THREADS
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that is not below this share of all."""
+    """Return the smallest value that is at least as large as this share of all values."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 @dataclass(slots=True)
 class Results:
-    """Everything that was measured, round by round."""
+    """All measurements, round by round."""
 
     bare: list[Round] = field(default_factory=list)
     null: list[Round] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One number to judge by."""
+    """One number with an aim."""
 
     name: str
     value: float
@@ -54,10 +54,10 @@ class Ratio:
 
 
 def ratios(results: Results) -> list[Ratio]:
-    """Return what the aims are about.
+    """Return the ratios that have aims.
 
-    Rounds were interleaved, so each is compared with its neighbour: what else the machine did at
-    that time slowed both.
+    Rounds are interleaved and each is compared with its neighbour, because other load on the
+    machine slows both.
     """
     hop, idle = results.hops, [one.from_commit for one in results.idles]
     beyond = results.size.beyond if results.size else float("nan")

@@ -1,4 +1,4 @@
-"""The agent alone, and the whole way with the agent: runs a second, same model, same store."""
+"""The agent alone, and whole runs with Signoff: runs per second, same model, same store."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class NakedRuns:
 
     Args:
         child: The process in the role `naked`.
-        redis_pid: The server that has its sessions, whose CPU counts.
-        at_once: How many runs are under way at the same time.
+        redis_pid: The Redis server of its sessions, whose CPU counts.
+        at_once: The number of concurrent runs.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class NakedRuns:
         child.hear = lambda words: self._took.put_nowait(float(words[1]))
 
     async def round(self, count: int) -> Round:
-        """Do so many runs."""
+        """Do this number of runs."""
         cpu = self._meter.read()
         self._child.say(count, self._at_once)
         seconds = await self._took.get()
@@ -41,12 +41,12 @@ class NakedRuns:
 
 
 class WholeRuns:
-    """Runs submitted, paused, routed, delivered, approved, resumed and completed.
+    """Runs that are submitted, paused, routed, delivered, approved, resumed and completed.
 
     Args:
-        client: Submits and answers.
+        client: Submits runs and answers cards.
         workers: The processes in the role `agents`.
-        redis_pid: The server, whose CPU counts.
+        redis_pid: The Redis server, whose CPU counts.
     """
 
     def __init__(self, client: Client, workers: Sequence[Child], redis_pid: int) -> None:
@@ -54,7 +54,7 @@ class WholeRuns:
         self._meter = Meter([client.channels, *workers], redis_pid)
 
     async def round(self, count: int) -> Round:
-        """Submit so many runs, approve each when its card is there, and wait for their ends.
+        """Submit this number of runs, approve each when its card arrives, and wait for their ends.
 
         Raises:
             RuntimeError: A run did not complete.
@@ -64,7 +64,7 @@ class WholeRuns:
 
         async def submit_all() -> None:
             for _ in range(count):
-                runs.append(await submit(client.decisions.ledger, APP, MESSAGE, user=USER))  # noqa: PERF401 -- one after the other
+                runs.append(await submit(client.decisions.ledger, APP, MESSAGE, user=USER))  # noqa: PERF401 -- one run after the other
 
         cpu, started = self._meter.read(), time.perf_counter()
         await client.answer_all(count, submit_all())

@@ -1,9 +1,8 @@
-"""``python -m benchmarks.scale``: what should not depend on how much is in the ledger.
+"""``python -m benchmarks.scale``: costs that should not depend on the size of the ledger.
 
-Three piles of approvals, each in a Redis of its own: half of them wait, half have ended and are
-kept until retention takes them. In turns, in each pile: an approval is decided, and pages of the
-inbox are fetched, with searches that find nothing; then commands. The ratios compare each pile with
-the smallest.
+Three piles of approvals, each in a separate Redis: half of them are pending, half have ended and
+are kept until retention. In turns, each pile decides an approval and serves pages of the inbox,
+with searches that find nothing; then commands run. The ratios compare each pile with the smallest.
 """
 
 from __future__ import annotations
@@ -75,14 +74,14 @@ _COMMANDS = (("approvals", "list"), ("doctor",))
 
 @dataclass(slots=True)
 class Ledgers:
-    """One pile and what was measured of it.
+    """One pile and its measurements.
 
     Attributes:
-        size: How many approvals are in it.
-        pile: Those.
-        visitors: Look at its pages.
+        size: The number of approvals in it.
+        pile: The approvals.
+        visitors: The readers of its pages.
         file: The settings of its commands.
-        took: Milliseconds, by what was done.
+        took: Milliseconds by operation.
         memory: Bytes of Redis.
     """
 
@@ -94,7 +93,7 @@ class Ledgers:
     memory: int = 0
 
     async def fill(self) -> None:
-        """Put everything in, and into the index of searches."""
+        """Add all approvals, also to the search index."""
         await self.pile.grow_by_the_stages(1)
         half = self.size // 2
         await asyncio.gather(self.pile.grow(half), self.pile.grow_ended(self.size - half))
@@ -102,11 +101,11 @@ class Ledgers:
         self.memory = await self.pile.used()
 
     def note(self, name: str, milliseconds: float) -> None:
-        """Keep a measurement."""
+        """Record a measurement."""
         self.took.setdefault(name, []).append(milliseconds)
 
     async def turn(self) -> None:
-        """Do everything once."""
+        """Run each operation once."""
         self.note("decide", await self.pile.decide())
         for person, path, name in _PAGES:
             took, _ = await self.visitors.fetch(person, path, 1)
@@ -126,7 +125,7 @@ class Ledgers:
 async def measure(
     sizes: Sequence[int], times: int, *, fsync: str, folder: Path, console: Console
 ) -> None:
-    """Fill all piles, measure them in turns and print what was found."""
+    """Fill all piles, measure them in turns and print the results."""
     async with AsyncExitStack() as stack:
         found: list[Ledgers] = []
         for size in sizes:
@@ -155,7 +154,7 @@ async def measure(
 
 
 def show(console: Console, found: Sequence[Ledgers]) -> None:
-    """Print the medians, and their ratios to those of the smallest pile."""
+    """Print the medians and their ratios to those of the smallest pile."""
     first, *others = found
     table = Table("", title="Half of them wait, half have ended", title_justify="left")
     table.add_column(f"{first.size:,}: ms", justify="right")
@@ -180,7 +179,7 @@ def show(console: Console, found: Sequence[Ledgers]) -> None:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--largest", type=int, default=SIZES[-1], help="approvals in the last pile")

@@ -1,14 +1,14 @@
 """``python -m benchmarks.slack``: a click in Slack until its decision is stored, among many.
 
-In one process, on a Redis of its own, with so many approvals pending; each side in turn:
+In one process, on a separate Redis, with many pending approvals; each side in turn:
 
-- commit: ``SET`` of as many bytes as an approval has, one after the other: what the disk allows;
-- decide: `Decisions.take`, without Slack;
-- click: the signed request of a click by HTTP, until its answer: by then the decision is stored;
-- hands: as many clicks on one card within a second; one decides, the others are answered;
+- commit: ``SET`` with the bytes of an approval, one after the other: the limit of the disk;
+- decide: `Decisions.take` without Slack;
+- click: the signed HTTP request of a click until its response, after the decision is stored;
+- hands: as many clicks on one card within a second; one decides, the others get a message;
 - burst: many cards into one channel; see `benchmarks.slack_burst`.
 
-No call of the Web API lies on the way of a click whose person is configured by id.
+A click needs no call of the Web API if the person is configured by id.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Office:
         self.decisions = Decisions(self.ledger, _PEOPLE)
 
     async def open(self, count: int) -> None:
-        """Open so many, as asked in Slack."""
+        """Open this number of approvals, as if asked in Slack."""
         for _ in range(count):
             now = await self.ledger.now()
             opened = open_pause(now, route=False)
@@ -93,7 +93,7 @@ class Office:
             self.waiting.append(approval)
 
     async def commit(self) -> None:
-        """Store as many bytes as an approval has, and nothing else."""
+        """Store the bytes of an approval and nothing else."""
         async with self.ledger.store.translated_client() as client:
             await client.set(f"{self.ledger.store.prefix}bench", "x" * 1_000)
 
@@ -102,14 +102,14 @@ class Office:
         await self.decisions.take(self.waiting.pop().id, Approve(), Actor(MARA, "cli"))
 
     async def click(self) -> None:
-        """Press the button of one."""
+        """Press a button of one approval's card."""
         await self.press(self.waiting.pop())
 
     async def press(self, approval: Approval) -> None:
         """Press the button of an approval's card.
 
         Raises:
-            RuntimeError: It was not acknowledged.
+            RuntimeError: The press was not acknowledged.
         """
         body = urlencode({"payload": json.dumps(_payload(approval))})
         timestamp = str(int(time.time()))
@@ -139,7 +139,7 @@ def _payload(approval: Approval) -> dict[str, object]:
 
 
 async def _timed(one: Callable[[], Awaitable[None]]) -> float:
-    """Return how many milliseconds it took."""
+    """Return the milliseconds that it took."""
     started = time.perf_counter()
     await one()
     return (time.perf_counter() - started) * 1_000
@@ -195,7 +195,7 @@ async def _on_their_way(office: Office) -> int:
 
 
 def main() -> None:
-    """Read the arguments, measure in a folder of its own, and take it away again."""
+    """Read the arguments, measure in a temporary folder, and remove it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slack", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

@@ -1,7 +1,7 @@
-"""Many cards at once into one channel, against a Slack that keeps to its limits.
+"""Many cards into one channel of a Slack that enforces its limits.
 
-A Web API of one's own on this machine answers 429 to what comes faster than a message a second into
-a conversation. The way is the real one from the outbox on: bells, the reconciler, slots in Redis.
+A local Web API answers 429 to more than a message per second into a conversation. From the outbox
+on, all parts are the real ones: bells, the reconciler, slots in Redis.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SAVED_UP = 3
 
 @dataclass
 class LimitedSlack:
-    """Takes posts: one a second for each conversation, and short bursts."""
+    """Accepts posts: one a second per conversation, and short bursts."""
 
     posted: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     refused: int = 0
@@ -62,7 +62,7 @@ class LimitedSlack:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        """Serve it, and yield the address of its Web API."""
+        """Serve it, and yield the URL of its Web API."""
         app = web.Application()
         app.router.add_route("*", "/api/{method}", self.answer)
         runner = web.AppRunner(app)
@@ -75,7 +75,7 @@ class LimitedSlack:
 
 
 class Bell:
-    """Wakes the one who drains the stage."""
+    """Wakes the drain of the stage."""
 
     def __init__(self) -> None:
         self.rung = asyncio.Event()
@@ -87,7 +87,7 @@ class Bell:
 
 
 async def burst(cards: int, folder: Path) -> str:
-    """Post so many cards into a channel, with direct messages behind them; say how long it took."""
+    """Post this number of cards into a channel and then direct messages; return the times."""
     slack, bell = LimitedSlack(), Bell()
     with EmbeddedRedis(folder / "burst", fsync="everysec") as server:
         ledger = Ledger(Store.open(server.url), bell)

@@ -1,11 +1,11 @@
-"""``python -m benchmarks.timers``: very many approvals fall due at once, and a process dies.
+"""``python -m benchmarks.timers``: many approvals fall due at once, and a process dies.
 
-All of them have waited at the first of two levels. Four processes like `signoff channels`,
-but without deliveries, move them to the second, until its cards stand in the outbox of the mail.
-When a quarter is done one of them is killed; what it had claimed is done by the others when its
-lease runs out. Each approval has to go on once, and get one card.
+All approvals wait at the first of two levels. Four processes like `signoff channels`, but without
+deliveries, escalate them to the second level, until its cards are in the outbox of the mail
+channel. When a quarter is done, one process is killed; the others take over its claims when its
+lease expires. Each approval must escalate exactly once, and get one card.
 
-Beside it stands what the ledger alone can do: one process that commits prepared changes.
+For comparison, the benchmark also measures the ledger alone: one process commits prepared changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from signoff.testing import FakeChannel
 MANY = 100_000
 FEW = 2_000
 PROCESSES = 4
-AIM = 60.0
+AIM = 30.0
 """Seconds for `MANY`."""
 
 _DIES_AT = 0.25
@@ -52,14 +52,14 @@ _DIES_AT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one run came to.
+    """The result of one run.
 
     Attributes:
-        count: Approvals that fell due.
-        raw: Prepared changes that one process commits in a second.
-        seconds: From the first look of a process to the last card in the outbox.
-        cpu: Seconds of CPU of the processes and of Redis in that time.
-        wrong: What did not go on exactly once, in words; empty when all is well.
+        count: The number of approvals that fell due.
+        raw: The number of prepared changes that one process commits per second.
+        seconds: The time from the first claim to the last card in the outbox.
+        cpu: The CPU seconds of the processes and of Redis in that time.
+        wrong: Descriptions of approvals that did not escalate exactly once; empty if all did.
     """
 
     count: int
@@ -85,7 +85,7 @@ class Crowd:
         self.ledger = Ledger(Store.open(self.url))
 
     async def grow(self, count: int) -> float:
-        """Put in so many, all of them due, and return how many a second that were."""
+        """Add this number of due approvals, and return the rate per second."""
         opened = open_pause(await self.ledger.now())
         await self.ledger.commit(opened.change)
         router = Router(self.ledger, policies=ESCALATING, fallback=DEFAULT, directory=DIRECTORY)
@@ -109,20 +109,20 @@ class Crowd:
         return count / took
 
     async def _due(self, *, within: float = 0) -> int:
-        """Return how many are due within so many seconds."""
+        """Return the number of approvals that are due within these seconds."""
         until = to_ms(await self.ledger.now()) + int(within * 1000)
         key = f"{self.ledger.store.prefix}waiting"
         return int(await self.ledger.store.client.zcount(key, "-inf", until))
 
     async def waiting(self) -> int:
-        """Return how many are due; a claim puts off what it has taken by less than a minute."""
+        """Return the number of due approvals; a claim postpones them by less than a minute."""
         return await self._due(within=60)
 
     async def moved(self, children: list[Child], redis_pid: int) -> tuple[float, float]:
-        """Let processes move all of them on and kill one on the way.
+        """Let processes escalate all approvals, and kill one of the processes meanwhile.
 
         Returns:
-            The seconds that it took, and those of CPU.
+            The elapsed seconds, and the CPU seconds.
         """
         living, redis = list(children), psutil.Process(redis_pid)
 
@@ -144,7 +144,7 @@ class Crowd:
         return time.perf_counter() - started, cpu + used()
 
     async def wrong(self) -> list[str]:
-        """Return which approvals did not go on exactly once, with a card for the next person."""
+        """Return the approvals that did not escalate exactly once, with one card each."""
         moved: Counter[str] = Counter()
         async for _, text, _ in audit.entries(self.ledger.store):
             if f'"{What.ESCALATED.value}"' in text:
@@ -164,14 +164,14 @@ class Crowd:
 async def measure(
     count: int, *, fsync: str, folder: Path, console: Console, lease: float = LEASE
 ) -> Result:
-    """Measure one run, on a Redis and with processes of its own.
+    """Measure one run, on its own Redis and with its own processes.
 
     Args:
-        count: Approvals.
-        fsync: Of Redis.
-        folder: For its files.
-        console: Told what the machine is.
-        lease: Seconds after which others take up what the dead process had claimed.
+        count: The number of approvals.
+        fsync: The fsync policy of Redis.
+        folder: The folder for its files.
+        console: Prints the description of the machine.
+        lease: Seconds after which other processes take over the claims of the dead process.
     """
     async with AsyncExitStack() as stack:
         server = stack.enter_context(EmbeddedRedis(folder / "redis", fsync=fsync))
@@ -189,7 +189,7 @@ async def measure(
 
 
 def show(console: Console, found: Result) -> None:
-    """Print what one run came to."""
+    """Print the result of one run."""
     rate, each = found.count / found.seconds, 1000 * found.cpu / found.count
     console.print(
         f"{found.count:,} due at once, {PROCESSES} processes, one of them killed: "
@@ -206,7 +206,7 @@ def show(console: Console, found: Result) -> None:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.timers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

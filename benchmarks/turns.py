@@ -1,13 +1,13 @@
-"""``python -m benchmarks.turns``: what a run of an agent costs without Signoff, and with it.
+"""``python -m benchmarks.turns``: the cost of an agent's run without Signoff and with it.
 
-The same agent pauses, is approved and goes on, on one Redis and with one scripted model:
+The same agent pauses, is approved and continues, on one Redis and with one scripted model:
 
-- c stock: ADK's Runner on ADK's own SQLite store, as it comes;
+- c stock: ADK's Runner on ADK's own SQLite store with its defaults;
 - c same: ADK's Runner on the store that Signoff uses, the ledger's Redis;
-- d 1, d 2: Signoff with one and with two worker processes, channels and all.
+- d 1, d 2: Signoff with one and with two worker processes, including the channels.
 
-Rounds are interleaved, and each round of d is compared with its neighbours of c. CPU is that of all
-processes of a side, Redis and the benchmark included.
+Rounds are interleaved, and each round of d is compared with its neighbours of c. The CPU is that of
+all processes of a side, including Redis and the benchmark.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Side(Protocol):
     """One side of the comparison."""
 
     async def round(self, count: int) -> Round:
-        """Do so many runs."""
+        """Do this number of runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure.
+    """The size of a comparison.
 
     Attributes:
-        title: What is measured.
-        rounds: Of each side, interleaved.
-        runs: In a round.
+        title: The title of the comparison.
+        rounds: The rounds of each side, interleaved.
+        runs: The runs in a round.
         delay: The seconds that the model takes for each answer.
-        at_once: The most runs under way in a process; on the stock store no more than it bears.
-        sides: Which sides.
+        at_once: The maximum concurrent runs in a process; fewer on the stock store if necessary.
+        sides: The sides of the comparison.
     """
 
     title: str
@@ -65,7 +65,7 @@ class Plan:
     sides: Sequence[str] = (STOCK, SAME, ONE, TWO)
 
     def most(self, side: str) -> int:
-        """Return the most runs under way in a process of a side."""
+        """Return the maximum concurrent runs in a process of a side."""
         return min(self.at_once, _BEARABLE) if side == STOCK else self.at_once
 
 
@@ -158,7 +158,7 @@ def show(plan: Plan, found: Mapping[str, Sequence[Round]], console: Console) -> 
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.turns", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
     parser.add_argument("--fsync", choices=("always", "everysec"), default="always")

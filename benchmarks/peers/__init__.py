@@ -1,1 +1,1 @@
-"""Other products that let work wait for a decision, measured beside Signoff."""
+"""Other products in which work waits for a decision, measured with Signoff."""

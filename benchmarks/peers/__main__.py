@@ -1,8 +1,8 @@
 """``python -m benchmarks.peers``: the same unit in other products and in Signoff, interleaved.
 
-A unit is a request that is stored, answered at once from outside, and goes on to its end. `make
-bench-peers` starts it. Peers are installed by their ordinary packages into `.venv-peers`; one that
-cannot be installed or measured is named with the reason.
+A unit is a request that is stored, answered immediately from outside, and continues to its end.
+`make bench-peers` starts it. Peers are installed from their usual packages into `.venv-peers`; a
+peer that cannot be installed or measured is named with the reason.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _PATIENCE: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure.
+    """The size of a run.
 
     Attributes:
-        rounds: Of each, interleaved.
-        units: In a round.
+        rounds: The rounds of each contender, interleaved.
+        units: The units in a round.
         idles: Single answers.
         pending: Requests that are left open.
     """
@@ -53,16 +53,16 @@ QUICK = Plan(rounds=1, units=16, idles=3, pending=20)
 
 @dataclass(slots=True)
 class Found:
-    """What was measured of one contender.
+    """The measurements of one contender.
 
     Attributes:
-        contender: Which.
-        problem: Why it was not measured, or not to the end; "" when it was.
-        versions: Of its packages.
-        rounds: Units.
-        idles: Milliseconds from the answer until the work goes on, with no other load.
-        stored: Bytes of its store for a pending request.
-        memory: Bytes of memory of its processes for a pending request.
+        contender: The contender.
+        problem: Why it was not measured completely; "" if it was.
+        versions: The versions of its packages.
+        rounds: The rates of units.
+        idles: Milliseconds from the answer until the work continues, without other load.
+        stored: Bytes of its store per pending request.
+        memory: Bytes of memory of its processes per pending request.
     """
 
     contender: Contender
@@ -78,7 +78,7 @@ class Driver:
     """The process that drives one contender.
 
     Args:
-        child: As it was started.
+        child: The started process.
     """
 
     def __init__(self, child: Child) -> None:
@@ -87,7 +87,7 @@ class Driver:
         child.hear = self._said.put_nowait
 
     async def round(self, count: int) -> Round:
-        """Do so many units."""
+        """Do this number of units."""
         cpu = self._child.whole_cpu
         (seconds,) = await self._ask("round", count)
         return Round(count, float(seconds), self._child.whole_cpu - cpu)
@@ -98,7 +98,7 @@ class Driver:
         return float(took)
 
     async def pending(self, count: int) -> tuple[float, float]:
-        """Return the bytes that a pending request takes: in the store, and of memory."""
+        """Return the bytes per pending request: in the store, and in memory."""
         memory = self._child.whole_memory
         before, after = await self._ask("pending", count)
         grown = self._child.whole_memory - memory
@@ -119,7 +119,7 @@ class Driver:
 async def measure(
     plan: Plan, contenders: Sequence[Contender], *, folder: Path, console: Console
 ) -> list[Found]:
-    """Install, start and measure all of them; what one cannot do ends its own row alone."""
+    """Install, start and measure all of them; a failure only affects the contender's own row."""
     found = [Found(one) for one in contenders]
     drivers: list[tuple[Found, Driver]] = []
     async with AsyncExitStack() as stack:
@@ -133,12 +133,12 @@ async def measure(
                     one.problem = str(error)
 
         for one in found:
-            # A driver ends what it has started.
+            # A driver stops the processes that it has started.
             fleet = await stack.enter_async_context(Fleet(folder, patience=30))
             try:
                 driver = await _started(one, fleet, folder / one.contender.name)
             except (NotInstalled, RuntimeError) as error:
-                # The last line is what a log ends with.
+                # The last line is the last one of the log.
                 one.problem = str(error).splitlines()[-1].strip()
                 console.print(
                     f"{one.contender.name} is not measured: {one.problem}", highlight=False
@@ -188,7 +188,7 @@ async def _started(one: Found, fleet: Fleet, folder: Path) -> Driver:
 
 
 def show(console: Console, found: Sequence[Found]) -> None:
-    """Print one table of all, and what is in the unit of each."""
+    """Print one table of all contenders, and the content of each unit."""
     table = Table("", title="One unit: stored, answered, done")
     for column in (
         "units/s",
@@ -229,7 +229,7 @@ def show(console: Console, found: Sequence[Found]) -> None:
 
 
 def main() -> None:
-    """Read the arguments and measure in a folder of its own."""
+    """Read the arguments and measure in a temporary folder."""
     names = [one.name for one in CONTENDERS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small run, to see that it runs")
@@ -243,7 +243,7 @@ def main() -> None:
         console.print(f"{name:>12}  {text}", highlight=False)
     with tempfile.TemporaryDirectory(prefix="signoff-bench-") as folder:
         where = Path(folder)
-        # The server of PostgreSQL runs as another user.
+        # The PostgreSQL server runs as another user.
         where.chmod(0o755)
         contenders = [one for one in CONTENDERS if one.name in wanted]
         plan = QUICK if given.quick else Plan()

@@ -1,4 +1,4 @@
-"""awaithumans: its development server on SQLite, over its HTTP API as its client uses it."""
+"""awaithumans: its development server on SQLite, used over HTTP as its client does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _POLL = 25
 
 
 class Tasks(Peer):
-    """A task that is polled for, as the client does; the server looks once a second."""
+    """A task that the client polls for; the server checks once a second."""
 
     at_once = 4
-    """With more at once its SQLite has failed here with "database is locked"."""
+    """With more at the same time, its SQLite has failed here with "database is locked"."""
     pause = 2.0
 
     async def start(self) -> None:
@@ -39,7 +39,7 @@ class Tasks(Peer):
             base_url=f"http://127.0.0.1:{port}/api",
             headers={"Authorization": f"Bearer {_TOKEN}"},
             timeout=60,
-            # The server ends a connection that is idle for five seconds.
+            # The server closes a connection that is idle for five seconds.
             limits=httpx.Limits(max_connections=None, keepalive_expiry=2),
         )
         self.ends.push_async_callback(self._http.aclose)
@@ -47,7 +47,7 @@ class Tasks(Peer):
         await self.answer(await self.open())
 
     async def open(self) -> str:
-        """Create a task, and begin to poll for its answer."""
+        """Create a task, and start to poll for its answer."""
         body = {
             "task": "Approve reimburse",
             "payload": PAYLOAD,

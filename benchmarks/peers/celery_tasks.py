@@ -1,4 +1,4 @@
-"""Bare Celery on Redis: three tasks, of which the second waits for nobody and stores nothing."""
+"""Bare Celery on Redis: three tasks; the second waits for nobody and stores nothing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ app.conf.task_ignore_result = True
 
 
 def opened(unit: str, payload: dict[str, object]) -> None:
-    """Send the request on."""
+    """Send the second task."""
     app.send_task("ask", args=(unit, payload))
 
 
 def ask(unit: str, payload: dict[str, object]) -> None:
-    """Ask nobody; say that it could be answered."""
+    """Report that the request can be answered."""
     del payload
     _tell("card", unit)
 
 
 def resume(unit: str, approved: bool) -> None:
-    """Say that the work goes on."""
+    """Report that the work continues."""
     del approved
     _tell("end", unit)
 
@@ -42,12 +42,12 @@ for task in (opened, ask, resume):
 
 
 def _tell(word: str, unit: str) -> None:
-    # In one write: the processes of the pool share the pipe.
+    # Write it in one call, because the processes of the pool share the pipe.
     os.write(1, f"{word} {unit} {time.monotonic_ns()}\n".encode())
 
 
 class ThreeTasks(Peer):
-    """A worker with its defaults: processes, as many as there are cores."""
+    """A worker with its defaults: as many processes as cores."""
 
     at_once = 1_000
 

@@ -1,4 +1,4 @@
-"""Who is measured: what each needs, what its unit has in it, and what survives."""
+"""The contenders: their requirements, the content of a unit, and what survives a crash."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Contender:
     """One row of the table.
 
     Attributes:
-        name: As it is called on the command line and in the table.
+        name: The name on the command line and in the table.
         driven: The peer's module and class.
         durable: What survives the death of all processes.
-        unit: What the unit consists of, and what it leaves out.
-        environment: What it needs.
-        share: Of the units, answers and requests that it does; slow ones do fewer.
+        unit: What the unit includes and leaves out.
+        environment: The required environment.
+        share: The share of units, answers and requests that it does; slow contenders do fewer.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Contender:
     share: float = 1
 
     def part_of(self, count: int) -> int:
-        """Return how many it does where others do so many."""
+        """Return its own number if others do this number."""
         return max(round(count * self.share), 3)
 
 

@@ -23,7 +23,7 @@ async def _ask(request: dict[str, object]) -> int:
 
 
 class Workflows(Peer):
-    """Workflows, messages and PostgreSQL; the workflows run in the process that sends."""
+    """Workflows, messages and PostgreSQL; the workflows run in the sending process."""
 
     async def start(self) -> None:
         """Start PostgreSQL and DBOS."""

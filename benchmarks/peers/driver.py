@@ -1,8 +1,8 @@
 """``python -m benchmarks.peers.driver PEER FOLDER``: one peer, driven by lines of standard input.
 
-It runs in the environment of the peer. `round COUNT` is answered by the seconds that so many units
-took, `idle` by the milliseconds from an answer until the work went on, `pending COUNT` by the bytes
-of the store before and after so many requests were opened.
+It runs in the environment of the peer. `round COUNT` returns the seconds for this number of units,
+`idle` the milliseconds from an answer until the work continued, and `pending COUNT` the bytes of
+the store before and after this number of requests were opened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def load(name: str) -> type[Peer]:
 
 
 async def round_of(peer: Peer, count: int) -> float:
-    """Do so many units, and return the seconds."""
+    """Do this number of units, and return the seconds."""
     slots = asyncio.Semaphore(peer.at_once)
 
     async def one() -> None:
@@ -43,7 +43,7 @@ async def round_of(peer: Peer, count: int) -> float:
 
 
 async def idle(peer: Peer) -> float:
-    """Return the milliseconds from one answer until its work goes on, with no other load."""
+    """Return the milliseconds from one answer until its work continues, without other load."""
     request = await peer.open()
     await peer.settle()
     await asyncio.sleep(random.uniform(peer.pause / 2, peer.pause))
@@ -54,7 +54,7 @@ async def idle(peer: Peer) -> float:
 
 
 async def pending(peer: Peer, count: int) -> tuple[int, int]:
-    """Return the bytes of the store before and after so many requests were opened."""
+    """Return the bytes of the store before and after opening this number of requests."""
     slots = asyncio.Semaphore(peer.at_once)
 
     async def one() -> None:
@@ -68,10 +68,10 @@ async def pending(peer: Peer, count: int) -> tuple[int, int]:
 
 
 async def drive(name: str, folder: Path) -> None:
-    """Start a peer and do what the lines say until there are no more, or it is told to stop."""
+    """Start a peer and execute the lines until they end or say to stop."""
     loop, whole = asyncio.get_running_loop(), asyncio.current_task()
     if whole is not None:
-        # Its servers end with it.
+        # Its servers stop with it.
         loop.add_signal_handler(signal.SIGTERM, whole.cancel)
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
@@ -96,7 +96,7 @@ def _say(*words: object) -> None:
     os.write(_OUTPUT, (" ".join(map(str, words)) + "\n").encode())
 
 
-# Libraries print to standard output what they like.
+# Libraries may print to standard output.
 _OUTPUT = os.dup(1)
 
 if __name__ == "__main__":

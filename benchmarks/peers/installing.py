@@ -1,4 +1,4 @@
-"""Peers are installed by their ordinary packages, each into an environment of its own."""
+"""Peers are installed from their usual packages, each into a separate environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".venv-peers"
-"""All environments; `make clean` removes it."""
+"""The environments; `make clean` removes it."""
 
 _LONGEST: Final = 600
 
@@ -23,44 +23,46 @@ class NotInstalled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a peer needs.
+    """The environment of a peer.
 
     Attributes:
-        name: Of the environment; "" is the one of this project.
+        name: The name of the environment; "" is the one of this project.
         python: Packages of PyPI.
         node: Packages of npm.
-        shows: The packages whose versions stand in the report.
+        shows: The packages whose versions are in the report.
+        root: The folder of all environments.
     """
 
     name: str = ""
     python: Sequence[str] = ()
     node: Sequence[str] = ()
     shows: Sequence[str] = ()
+    root: Path = FOLDER
 
     @property
     def _folder(self) -> Path:
-        return FOLDER / self.name
+        return self.root / self.name
 
     @property
     def program(self) -> str:
-        """The Python that runs the peer."""
+        """The Python interpreter that runs the peer."""
         return str(self._folder / "bin" / "python") if self.name else sys.executable
 
     @property
     def modules(self) -> Path:
-        """Where npm installs."""
+        """The folder of npm's packages."""
         return self._folder / "node_modules"
 
     def install(self) -> None:
-        """Install what is not there yet.
+        """Install the missing packages.
 
         Raises:
-            NotInstalled: It cannot be installed.
+            NotInstalled: They cannot be installed.
         """
         mark, wanted = self._folder / ".installed", "\n".join([*self.python, *self.node])
         if not self.name or (mark.is_file() and mark.read_text() == wanted):
             return
-        FOLDER.mkdir(exist_ok=True)
+        self.root.mkdir(exist_ok=True)
         _run(sys.executable, "-m", "venv", "--clear", str(self._folder))
         pip = (self.program, "-m", "pip", "--disable-pip-version-check", "--no-input", "-q")
         _run(*pip, "install", *self.python, "psutil>=7")
@@ -69,7 +71,7 @@ class Environment:
         mark.write_text(wanted)
 
     def versions(self) -> str:
-        """Return the versions of what it shows."""
+        """Return the versions of the packages in `shows`."""
         code = (
             "import sys; from importlib.metadata import version; "
             "print(', '.join(f'{one} {version(one)}' for one in sys.argv[1:]))"

@@ -32,7 +32,7 @@ def _ask(state: _State) -> _State:
     return {"resumed": time.monotonic_ns()}
 
 
-def _graph(saver: BaseCheckpointSaver[Any]) -> Any:  # noqa: ANN401 -- of a library without types here
+def _graph(saver: BaseCheckpointSaver[Any]) -> Any:  # noqa: ANN401 -- the library has no types here
     graph = StateGraph(_State)
     graph.add_node("ask", _ask)
     graph.add_edge(START, "ask")
@@ -45,7 +45,7 @@ def _thread(name: str) -> dict[str, dict[str, str]]:
 
 
 class Memory(Peer):
-    """Everything is in the memory of one process, and one unit is under way at a time."""
+    """Everything is in the memory of one process, and one unit runs at a time."""
 
     async def start(self) -> None:
         """Make the graph."""
@@ -66,12 +66,12 @@ class Memory(Peer):
         return int(found["resumed"])
 
     async def stored(self) -> int:
-        """Return the memory that only this process has."""
+        """Return the memory that only this process uses."""
         return int(psutil.Process(os.getpid()).memory_full_info().uss)
 
 
 class Sqlite(Memory):
-    """The same, with the checkpoints in a file."""
+    """The same with the checkpoints in a file."""
 
     async def _saver(self) -> BaseCheckpointSaver[Any]:
         self._file = sqlite3.connect(self.folder / "checkpoints.db", check_same_thread=False)

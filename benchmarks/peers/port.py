@@ -1,6 +1,6 @@
-"""What a peer does for the measurement: a unit is a request that is opened, answered, and done.
+"""The interface of a peer: a unit is a request that is opened, answered and done.
 
-This module and those of the peers run in the environment of the peer, without Signoff.
+This module and the peers' modules run in the environment of the peer, without Signoff.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ PAYLOAD = {
     "FunctionResponse.",
     "message": "Reimburse me $2500 for the conference",
 }
-"""What a request carries: the same as in the benchmarks of Signoff."""
+"""The content of a request, the same as in the benchmarks of Signoff."""
 
 _PATIENCE = 60.0
 
 
 class Peer(ABC):
-    """One product, with its servers.
+    """One product with its servers.
 
     Args:
-        folder: For its files.
-        fleet: Starts the processes that say lines on standard output; they end with it.
+        folder: The folder for its files.
+        fleet: Starts the processes that print lines on standard output; they stop with it.
 
     Attributes:
-        at_once: How many units are under way at the same time in a round.
-        pause: The most seconds that a single request waits for its answer.
-        ends: Undoes at the end what was started.
+        at_once: The number of concurrent units in a round.
+        pause: The maximum seconds that a single request waits for its answer.
+        ends: Cleans up everything at the end.
     """
 
     at_once: ClassVar[int] = 32
@@ -54,7 +54,7 @@ class Peer(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Start everything and return when it takes requests."""
+        """Start everything, and return when requests are accepted."""
 
     @abstractmethod
     async def open(self) -> str:
@@ -65,31 +65,31 @@ class Peer(ABC):
         """Answer a request, and wait until its work has ended.
 
         Returns:
-            The monotonic time in nanoseconds at which the work went on.
+            The monotonic time in nanoseconds at which the work continued.
         """
 
-    async def settle(self) -> None:  # noqa: B027 -- most have nothing to do
-        """Wait until nothing is left to be done."""
+    async def settle(self) -> None:  # noqa: B027 -- most peers have nothing to do
+        """Wait until no work is left."""
 
     @abstractmethod
     async def stored(self) -> int:
-        """Return the bytes that its store takes."""
+        """Return the bytes of its store."""
 
 
 class Arrivals:
-    """Moments that are told from elsewhere, by id; each is waited for once."""
+    """Times of events from other processes, by id; each is waited for once."""
 
     def __init__(self) -> None:
         self._moments: dict[str, asyncio.Future[int]] = {}
 
     def tell(self, name: str, moment: int | None = None) -> None:
-        """Say that something has come, at a monotonic time in nanoseconds, or now."""
+        """Record that an event has arrived at a monotonic time in nanoseconds, or now."""
         found = self._future(name)
         if not found.done():
             found.set_result(time.monotonic_ns() if moment is None else moment)
 
     async def of(self, name: str) -> int:
-        """Wait until it has come, and return when that was."""
+        """Wait until it has arrived, and return the time."""
         moment = await self._future(name)
         del self._moments[name]
         return moment
@@ -101,12 +101,12 @@ class Arrivals:
 
 
 class Postgres:
-    """A PostgreSQL with its own defaults, in a folder of its own.
+    """A PostgreSQL with its defaults, in a separate folder.
 
-    PostgreSQL refuses to run as root: there it runs as the user that its package has made.
+    PostgreSQL does not run as root; then it runs as the user that its package has created.
 
     Args:
-        folder: Where its data and sockets are; it must not exist yet.
+        folder: The folder of its data and sockets; it must not exist yet.
 
     Raises:
         FileNotFoundError: PostgreSQL is not installed.
@@ -124,7 +124,7 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """How its database is reached."""
+        """The URL of its database."""
         return f"postgresql://bench@127.0.0.1:{self.port}/postgres"
 
     async def ready(self) -> None:
@@ -139,7 +139,7 @@ class Postgres:
         return int(text)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         self._process.terminate()
         self._process.wait()
 
@@ -174,7 +174,7 @@ class Postgres:
 
 
 def _postgres(program: str) -> str:
-    """Return where a program of PostgreSQL is: on PATH, or where Debian's package has it."""
+    """Return the path of a PostgreSQL program: on PATH, or in the folder of Debian's package."""
     found = sorted(
         Path("/usr/lib/postgresql").glob(f"*/bin/{program}"), key=lambda one: int(one.parts[-3])
     )
@@ -185,17 +185,17 @@ def _postgres(program: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nobody listens on."""
+    """Return a free port of the loopback address."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 async def listening(port: int) -> None:
-    """Wait until somebody listens on a port of the loopback address.
+    """Wait until a server listens on a port of the loopback address.
 
     Raises:
-        TimeoutError: Nobody does.
+        TimeoutError: No server listens.
     """
     async with asyncio.timeout(_PATIENCE):
         while True:
@@ -209,10 +209,10 @@ async def listening(port: int) -> None:
 
 
 def beside(program: str) -> str:
-    """Return the path of a program that was installed into the environment that runs this."""
+    """Return the path of a program that is installed in this environment."""
     return str(Path(sys.prefix) / "bin" / program)
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of the files of a folder, without what is only reserved for them."""
+    """Return the bytes of the files of a folder, without reserved space."""
     return sum(one.lstat().st_size for one in folder.rglob("*") if one.is_file())

@@ -22,8 +22,8 @@ _service = restate.Service("bench")
 
 
 @_service.handler()
-async def ask(context: Any, request: dict[str, Any]) -> None:  # noqa: ANN401 -- a context of Restate
-    """Tell how to resolve the awakeable, and wait for it."""
+async def ask(context: Any, request: dict[str, Any]) -> None:  # noqa: ANN401 -- a Restate context
+    """Report how to resolve the awakeable, and wait for it."""
     name, decision = context.awakeable()
     await context.run("asked", lambda: _tell("card", request["unit"], name))
     await decision
@@ -35,12 +35,12 @@ def _tell(*words: object) -> None:
 
 
 class Awakeables(Peer):
-    """The server with its defaults, and the handler in a process of its own."""
+    """The server with its defaults, and the handler in a separate process."""
 
     at_once = 1_000
 
     async def start(self) -> None:
-        """Start the server and the handler, and make them known to each other."""
+        """Start the server and the handler, and register the handler."""
         ingress, admin, node, handler = (free_port() for _ in range(4))
         self._data = self.folder / "restate"
         await self.fleet.run(
@@ -85,7 +85,7 @@ class Awakeables(Peer):
         return unit
 
     async def answer(self, request: str) -> int:
-        """Resolve the awakeable, and wait until the handler goes on."""
+        """Resolve the awakeable, and wait until the handler continues."""
         path = f"/restate/awakeables/{self._cards.pop(request)}/resolve"
         async with self._http.post(path, json={"approved": True}) as reply:
             reply.raise_for_status()
@@ -106,7 +106,7 @@ class Awakeables(Peer):
 
 
 def _server() -> str:
-    """Return where npm has installed the server."""
+    """Return the path of the server that npm has installed."""
     modules = Path(sys.prefix) / "node_modules"
     return str(next(modules.glob("@restatedev/restate-server-*/bin/restate-server")))
 

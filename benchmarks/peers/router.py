@@ -1,4 +1,4 @@
-"""Signoff without an agent, driven as a peer: the parts of `benchmarks.chain`."""
+"""Signoff without an agent as a peer, with the parts of `benchmarks.chain`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from benchmarks.peers.port import Arrivals, Peer
 from benchmarks.process import quieten
 from signoff.broker.server.embedded import EmbeddedRedis
 from signoff.broker.server.redis_py import redis
+from signoff.cli.composition.process import collect_less
 
 
 class Signoff(Peer):
-    """Channels and a worker in a process each, and their Redis."""
+    """Channels and a worker in one process each, and their Redis."""
 
     at_once = 1_000
 
@@ -28,6 +29,8 @@ class Signoff(Peer):
         await asyncio.gather(channels.ready(), worker.ready())
         self._client = Client(self._redis.url, channels)
         self.ends.push_async_callback(self._client.ledger.close)
+        # This process opens and decides, as a worker and a gateway do.
+        collect_less()
         self._cards, self._ends = Arrivals(), Arrivals()
         self._runs: dict[str, str] = {}
         channels.hear = lambda words: self._cards.tell(words[1])
@@ -47,7 +50,7 @@ class Signoff(Peer):
         return await self._ends.of(self._runs.pop(request))
 
     async def settle(self) -> None:
-        """Wait until no stage has work: the end of a run is committed after its resume."""
+        """Wait until no stage has work, because a run's end is committed after its resume."""
         await self._client.quiet()
 
     async def stored(self) -> int:
@@ -56,7 +59,7 @@ class Signoff(Peer):
 
 
 def used(url: str) -> int:
-    """Return the bytes that a Redis has allocated for data."""
+    """Return the bytes that Redis has allocated for data."""
     with redis.Redis.from_url(url) as client:
         client.execute_command("MEMORY", "PURGE")
         info = client.info("memory")

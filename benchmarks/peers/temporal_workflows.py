@@ -25,7 +25,7 @@ class Ask:
 
     @workflow.run
     async def run(self, request: dict[str, Any]) -> int:
-        """Return when it went on."""
+        """Return when the workflow continued."""
         del request
         await workflow.wait_condition(lambda: self._decision is not None)
         with workflow.unsafe.sandbox_unrestricted():
@@ -33,12 +33,12 @@ class Ask:
 
     @workflow.signal
     def decide(self, decision: dict[str, bool]) -> None:
-        """Take the decision."""
+        """Accept the decision."""
         self._decision = decision
 
 
 class DevelopmentServer(Peer):
-    """The server that the command line starts; the worker runs in the process that signals."""
+    """The server that the command line starts; the worker runs in the signalling process."""
 
     pause = 0.2
 
@@ -84,7 +84,7 @@ async def _connected(address: str) -> Client:
             try:
                 client = await Client.connect(address)
                 await client.count_workflows()
-            except RuntimeError:  # RPCError is one; the server answers before it is ready
+            except RuntimeError:  # RPCError too: the server accepts requests before it is ready
                 await asyncio.sleep(0.2)
             else:
                 return client

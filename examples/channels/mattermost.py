@@ -18,7 +18,7 @@ MOST = 3_000  # characters of a message; a post has 16,383, and each line is ind
 
 
 class Mattermost:
-    """Posts as a bot, each once (`pending_post_id`); people answer by `/signoff ID approve`."""
+    """Posts as a bot, each message once (`pending_post_id`); `/signoff ID approve` answers."""
 
     def __init__(self, name: str, settings: dict[str, str]) -> None:
         self.name, self.bot, self.secret = name, settings["bot"], settings["command_token"]
@@ -26,19 +26,19 @@ class Mattermost:
         self.headers = {"Authorization": f"Bearer {settings['token']}"}
 
     async def deliver(self, messages: Sequence[Message]) -> list[Result]:
-        """Deliver each message separately; what goes wrong is a result, never an exception."""
+        """Deliver each message separately; a failure is a result, never an exception."""
         async with httpx.AsyncClient(base_url=self.url, headers=self.headers) as http:
             return list(await asyncio.gather(*(self._one(http, each) for each in messages)))
 
     async def _one(self, http: httpx.AsyncClient, message: Message) -> Result:
-        # Indented it is literal: no mention and no link comes out of an agent's text.
+        # Indented text is literal: no mention and no link can come from an agent's text.
         shown = shown_in(message, MOST)
         say = "approve" if shown == "complete" else "reject: why"
         how = f"`/signoff {message.card.approval} {say}`" if message.kind is Kind.CARD else ""
         text = indent(text_of(message, most=MOST), "    ")
         said = {"message": f"{text}\n\n{how} {message.link}"}
         try:
-            if message.kind is Kind.OUTCOME:  # the card becomes the outcome
+            if message.kind is Kind.OUTCOME:  # the outcome replaces the card
                 (await http.put(f"/posts/{message.thread}/patch", json=said)).raise_for_status()
                 return Delivered(message.thread, copy="updated")
             place = await http.post("/channels/direct", json=[self.bot, message.address])
@@ -51,7 +51,7 @@ class Mattermost:
             return Retry(0, repr(error)) if later else Refused(repr(error))
 
     def routes(self, decisions: Decisions) -> APIRouter:
-        """Return what the gateway serves: the address of the slash command."""
+        """Return the routes of the gateway: the address of the slash command."""
         router = APIRouter()
 
         @router.post(f"/{self.name}/command")

@@ -1,3 +1,3 @@
-"""An agent whose tool is called plainly, with a gate, from code, and from code that stops."""
+"""An agent that calls its tool directly, with a gate, from code, and from code that stops."""
 
 from . import agent as agent

@@ -1,4 +1,4 @@
-"""One refund in four ways: the message says which of them."""
+"""One refund in four ways; the message selects the way."""
 
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ def refund(amount: float) -> dict[str, Any]:
 
 
 def refund_asked(amount: float) -> dict[str, Any]:
-    """Refund an order, once somebody has said yes."""
+    """Refund an order after an approval."""
     return refund(amount)
 
 
 def script(turn: Turn) -> Reply:
-    """Make the call of the message, and report the result."""
+    """Make the call that the message names, and report the result."""
     return str(dict(turn.tool_results[-1].response)) if turn.tool_results else CALLS[turn.user_text]
 
 

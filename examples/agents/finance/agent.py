@@ -10,7 +10,7 @@ from google.adk.tools.function_tool import FunctionTool
 from signoff.testing import finance_script, model_or_script
 
 LIMIT = 1000
-"""What the agent may pay without asking anybody."""
+"""The amount that the agent may pay without an approval."""
 
 
 def reimburse(amount: float, purpose: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def write_in_ledger(entry: dict[str, Any]) -> None:
 
 
 def over_the_limit(amount: float, purpose: str) -> bool:
-    """Say whether an expense needs a manager. ADK passes every argument of the tool."""
+    """Return whether an expense needs a manager. ADK passes every argument of the tool."""
     return amount > LIMIT
 
 

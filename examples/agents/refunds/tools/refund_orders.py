@@ -1,4 +1,4 @@
-"""A Python tool of CX Agent Studio, as it stands there."""
+"""A Python tool of CX Agent Studio, unchanged."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ def refund_orders(orders: list[dict[str, Any]]) -> dict[str, Any]:
         orders: Each with its id and the amount to refund.
 
     Returns:
-        What was refunded, and what was not and why.
+        The refunded orders, and the others with the reasons.
     """
     done = []
     refused = []
